@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, TypeGuard
@@ -23,6 +24,8 @@ from sandboxes.text import clean
 TEXT = 4000
 """Characters kept of a message or traceback; `guest.harness` sends no more, unless a script made it do so."""
 
+_SIZES = re.compile(r"(\d+) bytes of JSON(?: or more)?; the limit is (\d+)$")
+"""As guests tell them."""
 _NAME = 200  # characters of a module's name; `guest.harness` sends no more
 _WORST = 6  # bytes of JSON for one byte of text: \\u0000
 _FRAME = len('{"status":"ok","value":}')
@@ -54,7 +57,7 @@ DEATHS: dict[str, Death] = {
     "cpu": Death(
         "timeout", "ProcessorLimit", "it used more than {cpu:g} s of the processor; raise the limit `cpu`, or do less"
     ),
-    "flood": Death("output", "OutputLimit", "it printed more than {flood} bytes"),
+    "flood": Death("output", "OutputLimit", "it printed more than {flood}; print less"),
 }
 """What can happen in more than one backend; each adds its own."""
 
@@ -179,7 +182,10 @@ def _read_reply(raw: Raw, reply: Any, limits: Limits, place: Place) -> Execution
         said = raw.said
         common = _host_fields(raw, limits)
     if said and type(said) is int and said > limits.flood:
-        why = ScriptError(type="OutputLimit", message=f"it printed {said} bytes; the limit is {limits.flood}")
+        why = ScriptError(
+            type="OutputLimit",
+            message=f"it printed {_size_words(said)}, and may print {_size_words(limits.flood)}; print less",
+        )
         return Execution(status="output", error=why, **common)
     status = reply.get("status")
     if status == "ok":
@@ -190,6 +196,10 @@ def _read_reply(raw: Raw, reply: Any, limits: Limits, place: Place) -> Execution
     if not isinstance(status, str) or status not in _STATUSES:
         raise ValueError("the reply has no status")
     return Execution(status=_STATUSES[status], error=_error(status, reply.get("error"), limits, place), **common)
+
+
+def _size_words(count: int) -> str:
+    return f"{count:,} bytes" if count < 1 << 20 else f"{count / (1 << 20):.3g} MB"
 
 
 def _size(value: Any) -> int:
@@ -204,6 +214,9 @@ def _error(status: str, error: Any, limits: Limits, place: Place) -> ScriptError
     if status == "memory":
         text = _words(DEATHS["memory"], limits, "")
         return ScriptError(type="MemoryLimit", message=text, traceback=trace)
+    if status == "output" and (sizes := _SIZES.search(message)):
+        size, limit = map(_size_words, map(int, sizes.groups()))
+        message = f"{message[: sizes.start()]}{size} of JSON, and may return {limit}; return less"
     missing = error.get("missing")
     failure = Failure(kind, message, trace, missing if _names_a_module(missing) else None)
     step = next_step(failure, place) if status == "error" else None
@@ -221,7 +234,9 @@ def _death_execution(raw: Raw, limits: Limits, death: Death) -> Execution:
 
 def _words(death: Death, limits: Limits, why: str) -> str:
     memory, result = limits.memory / 2**20, limits.result / 1024
-    return death.message.format(memory=memory, result=result, cpu=limits.cpu or 0.0, flood=limits.flood, why=why)
+    return death.message.format(
+        memory=memory, result=result, cpu=limits.cpu or 0.0, flood=_size_words(limits.flood), why=why
+    )
 
 
 def _failure(raw: Raw, limits: Limits, status: Status, kind: str, message: str) -> Execution:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple, Self, cast
 from runner.datasets.buffered import AtHand, buffered_rows
 from runner.datasets.column_values import RowError, UnreadError
 from runner.datasets.delimiter import WORDS
+from runner.datasets.encodings import refuse_encoded
 from runner.datasets.formats import csv_rows, jsonl_rows, lines_with_rows
 from runner.datasets.json_array import array_rows, document_rows, object_rows
 from runner.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
@@ -32,7 +33,6 @@ from runner.datasets.streams import (
     PACKED,
     as_utf8,
     beginning,
-    refuse_encoded,
     unpacked,
     with_first_line,
     with_line_feeds,

@@ -139,6 +139,19 @@ class _CsvLines:
         refuse_blanks(self.blanks)
 
 
+def _csv_words(error: csv.Error) -> str:
+    """What is wrong, and the step, in place of the words of Python's parser."""
+    said = str(error)
+    if said.startswith("new-line character"):
+        return (
+            "a carriage return outside of quotes, where other lines end in line feeds; make all ends alike: "
+            "tr '\\r' '\\n' < FILE > alike.csv"
+        )
+    if "expected after" in said:
+        return """text behind a closing quote; within quotes a quote is written twice, as "" and not as \\\""""
+    return "a quote is left open" if said == "unexpected end of data" else f"{said}; is a quote left open?"
+
+
 class Csv(NamedTuple):
     """A CSV file whose header was read."""
 
@@ -176,7 +189,8 @@ def csv_rows(
         if text.error:
             raise text.error
     except (csv.Error, RowError) as error:
-        raise DatasetError(f"{name}:{text.number}: the header cannot be read: {error}") from None
+        why = error if isinstance(error, RowError) else _csv_words(error)
+        raise DatasetError(f"{name}:{text.number}: the header cannot be read: {why}") from None
     header = _header(first, name)
     rows = _csv_body(reader, text, header, name, delimiter, empty, at, notes or RowNotes())
     return Csv([column for column in header if column], delimiter, rows)
@@ -245,7 +259,7 @@ def _csv_body(
                 return
         except csv.Error as error:
             kind = UnreadError if text.ended else RowError
-            yield f"{name}:{number}", kind(f"not CSV: {error}; is a quote left open?")
+            yield f"{name}:{number}", kind(f"not CSV: {_csv_words(error)}")
 
 
 def _other_width(cells: list[str], header: list[str], delimiter: str) -> RowError:

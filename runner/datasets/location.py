@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from io import BufferedReader, RawIOBase
+from io import BufferedReader
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from runner.datasets.streams import Filter
 from runner.errors import DatasetError
 from runner.text import printable, whole
 
@@ -208,14 +209,8 @@ def _reason(error: Exception) -> str:
     return printable(" ".join(str(error).split()) or type(error).__name__, _REASON)
 
 
-class _Raw(RawIOBase):
+class _Raw(Filter):
     """A file of fsspec, whose failures are OSErrors."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
 
     def seekable(self) -> bool:
         return True
@@ -226,16 +221,9 @@ class _Raw(RawIOBase):
     def tell(self) -> int:
         return int(self._file.tell())
 
-    def readinto(self, buffer: Any) -> int:
-        """Called by BufferedReader. Raises OSError."""
+    def some(self, size: int) -> bytes:
         try:
-            data = self._file.read(len(buffer))
+            data: bytes = self._file.read(size)
         except Exception as error:
             raise OSError(_reason(error)) from None
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
+        return data

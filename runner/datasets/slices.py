@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import BufferedReader, RawIOBase
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
 from runner.datasets.column_values import MAX_ROW
 from runner.datasets.ids import KEY
-from runner.datasets.streams import BUFFER
+from runner.datasets.streams import BUFFER, Filter
 from runner.errors import DatasetError
 from runner.text import printable
 from sandboxes.record import Field, Record
@@ -66,35 +65,26 @@ def in_range(file: BufferedReader, start: int, end: int) -> BufferedReader:
     return BufferedReader(_Lines(file, max(at, start), end), BUFFER)
 
 
-class _Lines(RawIOBase):
+class _Lines(Filter):
     """Reads whole lines, up to the one within which the range ends."""
 
     def __init__(self, file: BufferedReader, at: int, end: int) -> None:
-        self._file = file
+        super().__init__(file)
         self._at = at
         self._end = end
         self._last = at >= end
         self._over = self._last
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Called by BufferedReader."""
+    def some(self, size: int) -> bytes:
+        data: bytes
         if self._over:
-            return 0
+            return b""
         left = self._end - self._at
         if left > 0:
-            data = self._file.read1(min(len(buffer), left))
+            data = self._file.read1(min(size, left))
             self._at += len(data)
             self._over = not data or (self._at == self._end and data.endswith(b"\n"))
         else:
-            data = self._file.readline(min(len(buffer), MAX_ROW))
+            data = self._file.readline(min(size, MAX_ROW))
             self._over = not data or data.endswith(b"\n")
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
+        return data

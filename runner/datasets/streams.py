@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
-from collections.abc import Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
 
 from runner.datasets.column_values import UNDECODED
 from runner.datasets.work import ask
 from runner.errors import DatasetError
-from runner.text import shown
 
 BUFFER = 1 << 16
 PACKED = (".gz", ".zst")
@@ -31,9 +30,6 @@ _LOOK = 4096
 _SOON = 64 << 20
 _RARE = 100
 """Of the bytes of UTF-16, one of so many at least is 0: line ends, and what separates columns, have one each."""
-_UNREAD = re.compile("[\udc80-\udcff]")
-_LIKELY = ("cp1252", "shift_jis", "gb18030")
-_AROUND = 30  # characters around the first that is not UTF-8
 _MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 """Byte order marks; the longer one counts where another begins alike."""
 
@@ -63,53 +59,6 @@ def beginning(path: str | os.PathLike[str]) -> Iterator[bytes]:
         while left > 0 and (part := file.read(min(1 << 20, left))):
             left -= len(part)
             yield part
-
-
-def refuse_encoded(parts: Iterable[bytes], name: str) -> None:
-    """
-    Raise DatasetError, with a likely encoding, for a text in which more bytes are not UTF-8 than are and not ASCII.
-
-    Of any other text, rows that are not UTF-8 fail by themselves.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-    good = bad = lines = 0
-    told = ""
-    for part in parts:
-        if part.isascii() and not decoder.getstate()[0]:
-            lines += part.count(b"\n")
-            continue
-        text = decoder.decode(part)
-        good += len(part) - len(text)
-        if wrong := _UNREAD.search(text):
-            bad += len(_UNREAD.findall(text))
-            told = told or _encoded(part, text, wrong.start(), lines)
-        lines += text.count("\n")
-    if bad > good:
-        raise DatasetError(f"{name} is not UTF-8: {told}")
-
-
-def _encoded(part: bytes, text: str, at: int, lines: int) -> str:
-    """The likely encoding of a text, of which `at` is the first character that is not UTF-8."""
-    guess = next((one for one in _LIKELY if _reads(part, one)), _LIKELY[0])
-    begin, end = max(text.rfind("\n", 0, at) + 1, at - _AROUND), text.find("\n", at)
-    some = (
-        text[begin : min(at + _AROUND, end if end >= 0 else len(text))]
-        .encode(errors="surrogateescape")
-        .decode(guess, "replace")
-    )
-    line = lines + text.count("\n", 0, at) + 1
-    return (
-        f"in {guess}, line {line:,} has {shown(some.strip(), 80)}; save the file as UTF-8, or give its encoding, "
-        f'such as encoding="{guess}"'
-    )
-
-
-def _reads(part: bytes, encoding: str) -> bool:
-    try:
-        part.decode(encoding)
-    except UnicodeDecodeError as error:
-        return error.end == len(part)  # a character goes on in the next part
-    return True
 
 
 def with_line_feeds(file: BufferedReader) -> BufferedReader | None:
@@ -164,54 +113,22 @@ class _Counted:
         self._file.close()
 
 
-class _Unpacked(RawIOBase):
-    """Reads what a decompressor gives, up to a bounded multiple of what it took."""
+class Filter(RawIOBase, ABC):
+    """What is read of a file on its way; it closes the file."""
 
-    def __init__(self, packed: _Counted, reader: Any) -> None:
-        self._packed = packed
-        self._reader = reader
-        self._size = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Called by BufferedReader. Raises OSError for data that is damaged, or expands too far."""
-        ask()  # a little file may become large
-        try:
-            data = self._reader.read(len(buffer))
-        except OSError:
-            raise
-        except Exception as error:
-            raise OSError(f"its compressed data is damaged: {error}") from None
-        self._size += len(data)
-        if self._size > FREE and self._size > RATIO * self._packed.size:
-            raise OSError(f"it expands to more than {RATIO} times its size; if you trust it, unpack it yourself")
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._packed.close()
-        super().close()
-
-
-class _Joined(RawIOBase):
-    """Reads what was read already, and then the rest of a file."""
-
-    def __init__(self, start: bytes, file: BufferedReader) -> None:
-        self._start = start
+    def __init__(self, file: Any) -> None:
         self._file = file
 
+    @abstractmethod
+    def some(self, size: int) -> bytes:
+        """At most so many bytes; none at the end. Raises OSError."""
+
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Called by BufferedReader."""
-        if not self._start:
-            data = self._file.read1(len(buffer))
-        else:
-            data, self._start = self._start[: len(buffer)], self._start[len(buffer) :]
+        """Called by BufferedReader. Raises OSError."""
+        data = self.some(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
@@ -221,33 +138,60 @@ class _Joined(RawIOBase):
         super().close()
 
 
-class _LineFeeds(_Joined):
+class _Unpacked(Filter):
+    """Reads what a decompressor gives, up to a bounded multiple of what it took."""
+
+    def __init__(self, packed: _Counted, reader: Any) -> None:
+        super().__init__(packed)
+        self._reader = reader
+        self._size = 0
+
+    def some(self, size: int) -> bytes:
+        """Raises OSError for data that is damaged, or expands too far."""
+        ask()  # a little file may become large
+        try:
+            data: bytes = self._reader.read(size)
+        except OSError:
+            raise
+        except Exception as error:
+            raise OSError(f"its compressed data is damaged: {error}") from None
+        self._size += len(data)
+        if self._size > FREE and self._size > RATIO * self._file.size:
+            raise OSError(f"it expands to more than {RATIO} times its size; if you trust it, unpack it yourself")
+        return data
+
+
+class _Joined(Filter):
+    """Reads what was read already, and then the rest of a file."""
+
+    def __init__(self, start: bytes, file: BufferedReader) -> None:
+        super().__init__(file)
+        self._start = start
+
+    def some(self, size: int) -> bytes:
+        if not self._start:
+            return cast(bytes, self._file.read1(size))
+        data, self._start = self._start[:size], self._start[size:]
+        return data
+
+
+class _LineFeeds(Filter):
     """Reads each carriage return as a line feed."""
 
-    def __init__(self, file: BufferedReader) -> None:
-        super().__init__(b"", file)
-
-    def readinto(self, buffer: Any) -> int:
-        """Called by BufferedReader."""
-        size = super().readinto(buffer)
-        buffer[:size] = bytes(buffer[:size]).replace(b"\r", b"\n")
-        return size
+    def some(self, size: int) -> bytes:
+        return cast(bytes, self._file.read1(size).replace(b"\r", b"\n"))
 
 
-class _Recoded(RawIOBase):
+class _Recoded(Filter):
     """Reads a file's text as UTF-8."""
 
     def __init__(self, file: BufferedReader, encoding: str) -> None:
-        self._file = file
+        super().__init__(file)
         self._decoder = codecs.getincrementaldecoder(encoding)(_BAD)
         self._ready = b""
         self._ended = False
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Called by BufferedReader."""
+    def some(self, size: int) -> bytes:
         while not self._ready and not self._ended:
             data = self._file.read1(BUFFER)
             self._ended = not data
@@ -256,14 +200,8 @@ class _Recoded(RawIOBase):
             except ValueError as error:
                 raise OSError(f"its text cannot be decoded: {error}") from None
             self._ready = text.encode("utf-8", "surrogateescape")
-        part, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
-        buffer[: len(part)] = part
-        return len(part)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
+        part, self._ready = self._ready[:size], self._ready[size:]
+        return part
 
 
 def _without_mark(start: bytes) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from runner.datasets.column_values import RowError
 from runner.datasets.dataset import open_dataset
+from runner.datasets.encodings import refuse_encoded
 from runner.datasets.formats import json_row, lines
 from runner.datasets.ids import key_of
 from runner.datasets.location import is_url, open_file
@@ -16,7 +17,7 @@ from runner.datasets.parquet import ParquetRows
 from runner.datasets.row_columns import parse_column
 from runner.datasets.rows import own_id
 from runner.datasets.slices import Slice, in_range
-from runner.datasets.streams import as_utf8, beginning, refuse_encoded
+from runner.datasets.streams import as_utf8, beginning
 from runner.evaluators.column import Source, needed_column
 from runner.parts.types import Count, CountTask, Look, LookTask
 from runner.text import printable, whole

@@ -84,7 +84,7 @@ def looked_at(path: Path, seconds: float = _SECONDS) -> Looked:
             rows += 1
             if case.broken is not None:
                 broken += 1
-                why = why or f"{case.where}: {case.broken}"
+                why = why or case.broken
             elif rows <= _LOOKED_AT:
                 columns |= dict.fromkeys(list(as_row(case))[:_NAMES])
     if rows == broken:

@@ -8,6 +8,7 @@ import os
 import pickle
 from collections import deque
 from contextlib import suppress
+from subprocess import PIPE
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from runner.parts.work import Progress, Reply
 from runner.pool import frames
 from runner.text import printable
 from sandboxes.base import LOG
+from sandboxes.child_process import Child, start
 from sandboxes.own_python import module_command
 from sandboxes.shield import finish
 
@@ -31,7 +33,7 @@ class ProcessWorker:
 
     def __init__(self, number: int) -> None:
         self.name = f"worker {number}"
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Child | None = None
         self._logging: asyncio.Task[None] | None = None
         self._last: deque[str] = deque(maxlen=3)
 
@@ -62,7 +64,7 @@ class ProcessWorker:
             await self.close()
             raise PartLostError(f"{self.name} was lost ({printable(str(error), 200)})") from error
 
-    async def _line(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
+    async def _line(self, process: Child) -> dict[str, Any]:
         assert process.stdout is not None
         data = await process.stdout.readline()
         if not data.endswith(b"\n"):
@@ -82,11 +84,11 @@ class ProcessWorker:
         if self._process is not None:
             return
         self._last.clear()
-        self._process = process = await asyncio.create_subprocess_exec(
-            *module_command("runner.parts.serve"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+        self._process = process = await start(
+            module_command("runner.parts.serve"),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
             limit=LINE,
             start_new_session=True,
             cwd=os.getcwd(),
@@ -102,7 +104,7 @@ class ProcessWorker:
             await self.close()
             raise PartLostError(f"{self.name} could not be started ({error})") from None
 
-    async def _log(self, process: asyncio.subprocess.Process) -> None:
+    async def _log(self, process: Child) -> None:
         assert process.stderr is not None
         while data := await frames.read_line(process.stderr):
             if said := printable(data.decode("utf-8", "replace").strip(), 400):
@@ -128,3 +130,4 @@ class ProcessWorker:
             await process.wait()
         if self._logging is not None:
             self._logging.cancel()
+        process.close()

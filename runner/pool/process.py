@@ -19,6 +19,7 @@ from runner.pool.jobs import FINAL, HELD, Job
 from runner.pool.types import PoolClosedError, PoolStatus, WorkerLostError
 from runner.text import printable
 from sandboxes.base import LOG
+from sandboxes.child_process import Child, start
 from sandboxes.guest.supervisor import shortage
 from sandboxes.handle import own_handle
 from sandboxes.own_python import module_command
@@ -46,7 +47,7 @@ class WorkerProcess:
         self._jobs: dict[int, Job] = {}
         self._holding = WeakSet[Job]()
         self._taken = asyncio.Event()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Child | None = None
         self._starting: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -113,11 +114,16 @@ class WorkerProcess:
 
     async def kill(self) -> None:
         """End the process at once, and wait for that."""
-        if self._process is not None and self._process.returncode is None:
+        process = self._process
+        if process is not None and process.returncode is None:
             with suppress(ProcessLookupError):
-                self._process.kill()
+                process.kill()
         if self._reading is not None:
             await asyncio.wait({self._reading})
+        if process is not None and self._process is process:  # a closing loop cancelled the task before it began
+            await process.wait()
+            process.close()
+            self._lost()
 
     async def _started(self) -> None:
         if self._closed:
@@ -149,8 +155,8 @@ class WorkerProcess:
         host = own_handle()
         passed = () if host is None else (host,)
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *module_command(_MODULE, self.name, *map(str, passed)),
+            self._process = await start(
+                module_command(_MODULE, self.name, *map(str, passed)),
                 stdin=-1,
                 stdout=-1,
                 stderr=-1,
@@ -168,7 +174,7 @@ class WorkerProcess:
         self._last.clear()
         self._reading = asyncio.create_task(self._read(self._process))
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
+    async def _read(self, process: Child) -> None:
         """Hand on what arrives, until the process has ended."""
         assert process.stdout is not None
         logging = asyncio.create_task(self._log(process))
@@ -188,9 +194,10 @@ class WorkerProcess:
             await process.wait()
             with suppress(TimeoutError):
                 await asyncio.wait_for(logging, 1)
+            process.close()
             self._lost()
 
-    async def _room(self, process: asyncio.subprocess.Process) -> None:
+    async def _room(self, process: Child) -> None:
         """Wait until there is room for another message: a worker that was taken over fills no memory here."""
         while process.returncode is None and sum(job.held for job in self._holding) > HELD:
             self._taken.clear()
@@ -229,7 +236,7 @@ class WorkerProcess:
     def _reason(self) -> str:
         return self._last[-1] if self._last else "it was killed, or died without a word"
 
-    async def _log(self, process: asyncio.subprocess.Process) -> None:
+    async def _log(self, process: Child) -> None:
         assert process.stderr is not None
         while line := await frames.read_line(process.stderr):
             said = printable(line.decode("utf-8", "replace").strip(), _LINE)

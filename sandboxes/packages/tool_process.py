@@ -9,8 +9,10 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from subprocess import DEVNULL, PIPE
+from typing import Any, NamedTuple
 
+from sandboxes.child_process import Child, start
 from sandboxes.shield import finish
 
 OUTPUT = 32 << 20
@@ -61,34 +63,37 @@ async def run(
     of the tool is dead before this returns. `memory` bounds its address space, in bytes; 0 does not. `on_line` is
     called with each line of standard error. Raises OSError if the tool cannot be started or prints too much.
     """
-    process: asyncio.subprocess.Process | None = None
+    process: Child | None = None
+    more: dict[str, Any] = {"umask": 0o022} if os.name == "posix" else {}
 
-    async def start() -> asyncio.subprocess.Process:
+    async def begin() -> Child:
         nonlocal process
-        process = await asyncio.create_subprocess_exec(
-            *_with_leash(command, memory),
+        process = await start(
+            _with_leash(command, memory),
             cwd=cwd,
             env=dict(variables),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
             start_new_session=True,
-            umask=0o022 if os.name == "posix" else -1,
+            **more,
         )
         return process
 
     finished: ToolResult | None = None
     try:
         async with asyncio.timeout_at(deadline):
-            tool = await finish(start)  # if it were cancelled half-way, nobody would stop the process
+            tool = await finish(begin)  # if it were cancelled half-way, nobody would stop the process
             assert tool.stdout is not None
             assert tool.stderr is not None
             output, errors = await asyncio.gather(_output(tool.stdout), _errors(tool.stderr, on_line))
             finished = ToolResult(await tool.wait(), output, errors)
             return finished
     finally:
-        if finished is None and (left := process) is not None:
-            await finish(lambda: _kill(left))
+        if (left := process) is not None:
+            if finished is None:
+                await finish(lambda: _kill(left))
+            left.close()
 
 
 def _with_leash(command: Sequence[str], memory: int) -> list[str]:
@@ -118,7 +123,7 @@ async def _errors(stream: asyncio.StreamReader, on_line: Callable[[str], None] |
     return kept.decode(errors="replace")
 
 
-async def _kill(process: asyncio.subprocess.Process) -> None:
+async def _kill(process: Child) -> None:
     with contextlib.suppress(ProcessLookupError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

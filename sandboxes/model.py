@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
+
+from sandboxes.exact import exact
 
 
 class Model(BaseModel):
     """A frozen model that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return exact(handler(source))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast, dataclass_transform
 
+from sandboxes.exact import exact
 from sandboxes.quick import Checks, FieldOptions, Hook, UnsureError, checks, is_of_pydantic
 from sandboxes.quick import Made as Made
 from sandboxes.quick import field_serializer as field_serializer
@@ -279,7 +280,7 @@ def _built(kind: Any) -> _Built:
         with _LOCK:
             twin = _twin(kind)
             twin.model_rebuild()  # does nothing where no name was missing
-            schema = _instead(twin.__pydantic_core_schema__, twin, kind)
+            schema = _instead(exact(twin.__pydantic_core_schema__), twin, kind)
             found = _Built(schema, SchemaValidator(schema), SchemaSerializer(schema))
             kind._built_by_pydantic = found
     return cast(_Built, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +19,8 @@ from sandboxes.remote.http import retry_after
 MOST = 64 << 10
 """Bytes of a problem that are read."""
 
+_ADDRESS = re.compile(r"`GET /v1/(evaluators|datasets|runs)`")
+"""Steps that a method of the client takes."""
 _LONGEST = 2000
 _LINES = 12
 PASSING = (408, 425, 429, 502, 503, 504)
@@ -75,6 +78,7 @@ def problem(status: int, headers: Mapping[str, str], body: bytes, where: str) ->
     slug = type_.rstrip("/").rpartition("/")[2][:100] if isinstance(type_, str) else ""
     # How a request without a token is mended is told to whoever sends requests by hand.
     detail = "" if status == 401 else _words(told.get("detail")) or _words(told.get("title"))
+    detail = _ADDRESS.sub(r"`client.\1()`", detail)
     retryable = told.get("retryable")
     return ServerError(
         detail or _unknown(status, headers, slug, where),

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from math import ceil
-from typing import TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runner.service.errors import ServiceError, of_status, translated
+from runner.service.invalid import each, place, what
 from runner.service.types import ProblemDetails, line
+from runner.text import listed, suggestion
 
 LOG = logging.getLogger("evalcell.server")
 MEDIA = "application/problem+json"
 _MOST_ERRORS = 20
+_COMMAND = re.compile(r"`evalcell (evaluators|templates|datasets|runs|sandboxes)`")
+"""Steps of the command line that an address has as well."""
 
 
 def reply(error: ServiceError, instance: str, *, close: bool = False) -> Response:
     """The reply that tells a problem."""
     problem = error.problem(line(instance, 300))
+    problem = problem.model_copy(update={"detail": _COMMAND.sub(r"`GET /v1/\1`", problem.detail)})
     headers: dict[str, str] = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, ceil(error.retry_after)))
@@ -82,6 +89,29 @@ def _told(request: Request, error: ServiceError, page: Page, *, close: bool = Fa
     return reply(error, path, close=close)
 
 
+def _methods(request: Request) -> list[str]:
+    """Those that the address takes."""
+    routes, scope = request.app.router.routes, request.scope
+    return [
+        method
+        for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+
+
+def _hint(request: Request, error: Mapping[str, Any]) -> str:
+    """The fields that there are, beside one that is not known."""
+    model = getattr(getattr(request.scope.get("route"), "body_field", None), "field_info", None)
+    known: list[str] = []
+    if error["type"] == "extra_forbidden" and model is not None:
+        kind = model.annotation
+        for part in [part for part in error["loc"][1:-1] if part in getattr(kind, "model_fields", ())]:
+            inner = kind.model_fields[part].annotation
+            kind = next((one for one in (inner, *get_args(inner)) if hasattr(one, "model_fields")), None)
+        known = list(getattr(kind, "model_fields", ()))
+    return suggestion(str(error["loc"][-1]), known) or f"; known are {listed(known, 20)}" if known else ""
+
+
 def answer_problems(app: FastAPI, page: Page) -> None:
     """Let every error of this app be replied to as a problem, and with the `page` to browsers that look at pages."""
 
@@ -90,23 +120,24 @@ def answer_problems(app: FastAPI, page: Page) -> None:
         lost = "there is nothing at this address"
         if "x-forwarded-proto" in request.headers or "x-forwarded-for" in request.headers:
             lost += "; if a proxy serves evalcell below a path, start it with --root-path PATH"
-        words = {404: lost, 405: "this address does not take that method"}
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # one address may have a route for each of its methods
+            headers["Allow"] = ", ".join(_methods(request))
+        words = {404: lost, 405: f"this address takes {headers.get('Allow')}, and no {request.method}"}
         detail = words.get(error.status_code, line(error.detail))
         problem, close = of_status(error.status_code, detail), error.status_code in (408, 413)
         made = _told(request, problem, page, close=close)
         made.status_code = error.status_code
-        made.headers.update(error.headers or {})
+        made.headers.update(headers)
         return made
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        every = [
-            {"where": ".".join(line(part, 80) for part in one["loc"]), "what": line(one["msg"], 300)}
-            for one in error.errors()[:_MOST_ERRORS]
-        ]
-        first = f"{every[0]['where']}: {every[0]['what']}" if every else "the request is not valid"
-        kind = "malformed" if any(one["type"] == "json_invalid" for one in error.errors()) else "invalid-request"
-        return _told(request, ServiceError(kind, line(first), errors=tuple(every)), page)
+        found = error.errors()
+        every = [{"where": place(one), "what": what(one) + _hint(request, one)} for one in each(found)[:_MOST_ERRORS]]
+        first = "; ".join(f"`{one['where']}` {one['what']}" for one in every[:3]) or "the request is not valid"
+        kind = "malformed" if any(one["type"] == "json_invalid" for one in found) else "invalid-request"
+        return _told(request, ServiceError(kind, line(first, 600), errors=tuple(every)), page)
 
     async def gone(request: Request, _: Exception) -> Response:
         problem = ServiceError("too-slow", "the client went away before all was sent")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runner.service.types import line
@@ -37,6 +37,8 @@ _MUST = {
     "extra_forbidden": "is not known",
 }
 """By pydantic's types of errors."""
+_FORMS = ("str", "SandboxConfig", "dict[str,any]")
+"""Parts of a place that are no words of the caller's, but names of our types."""
 _PLAIN = ("missing", "extra_forbidden", "string_too_long", "too_long")
 """Those that say all without the value."""
 
@@ -50,6 +52,19 @@ def what(error: Mapping[str, Any]) -> str:
     return words if kind in _PLAIN else f"{words}, not {line(shown_json(error['input'], 60))}"
 
 
+def each(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """
+    The errors of pydantic, without those of a form that nobody meant.
+
+    Where one place may hold a text or an object, it tells what is wrong with each of these.
+    """
+    forms = ("string_type", "dict_type", "model_type", "model_attributes_type", "none_required")
+    deep = [error for error in errors if error["type"] not in forms]
+    meant = {error["loc"][:depth] for error in deep for depth in range(len(error["loc"]))}
+    return [error for error in errors if error["type"] not in forms or error["loc"][:-1] not in meant]
+
+
 def place(error: Mapping[str, Any]) -> str:
     """The place, as a path of names and numbers."""
-    return ".".join(line(str(part), 80) for part in error["loc"])
+    parts = [line(str(part), 80) for part in error["loc"]]
+    return ".".join(part for part in parts if part not in _FORMS)

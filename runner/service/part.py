@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar, Unpack
 
+from runner.arguments import config_or_preset
 from runner.datasets.work import AbandonedError, Gone, until
 from runner.evaluators.load import HowRead, how_named, parse_evaluator
 from runner.pool.pool import Pool
@@ -18,10 +19,13 @@ from runner.service.rows import FIRST_ROWS, some_rows
 from runner.service.scripts import Machine, language_of, stem_of
 from runner.service.settings import Settings
 from runner.service.types import DatasetRows
+from runner.store.errors import NotStoredError
 from runner.store.store import Store
 from runner.store.types import EvaluatorVersion
+from runner.text import listed, printable, suggestion
 from runner.types import Evaluator
 from sandboxes.base import Language, SandboxConfig
+from sandboxes.registry import backends
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,9 +95,18 @@ class Part:
         return await self._ending(self._near if first + count <= FIRST_ROWS else self._slow, call)
 
     async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
-        """The config, or that of the preset, if this server allows it. Raises ServiceError and NotStoredError."""
+        """The config, or that of the backend or preset of a name, if this server allows it. Raises ServiceError."""
+        wanted = config_or_preset(wanted) if isinstance(wanted, str) else wanted
         if isinstance(wanted, str):
-            wanted = (await threaded(self.store.preset, wanted)).config
+            try:
+                wanted = (await threaded(self.store.preset, wanted)).config
+            except NotStoredError:
+                presets = [one.name for one in (await threaded(self.store.presets, None, 100)).items]
+                known = [name for name in backends() if name not in self.settings.refused()] + presets
+                near = suggestion(wanted, known) or f"; there are {listed(known, 20)}"
+                raise ServiceError(
+                    "not-found", f"there is no sandbox or preset of one named {printable(wanted, 64)!r}{near}"
+                ) from None
         config = SandboxConfig() if wanted is None else wanted
         self.settings.refuse(config)
         return config

@@ -9,6 +9,7 @@ import io
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,8 +24,8 @@ SAME = "def evaluate(output, reference):\n    return output == reference\n"
 ROWS = b'{"output": "a", "reference": "a"}\n{"output": "b", "reference": "c"}\n'
 
 
-def problem(reply: httpx.Response, status: int, kind: str) -> dict[str, object]:
-    found: dict[str, object] = reply.json()
+def problem(reply: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = reply.json()
     assert (reply.status_code, found["type"]) == (status, f"/problems/{kind}"), reply.text
     assert reply.headers["content-type"] == "application/problem+json"
     assert found["detail"]
@@ -60,7 +61,7 @@ def test_a_dry_run_is_the_same_whatever_way_it_takes(client: httpx.Client) -> No
     assert first[0]["arguments"] == {"output": "é", "reference": "a"}
     assert len({reply.headers["content-type"] for reply in replies}) == 1
     wrong = problem(client.post("/v1/evaluate", json={"source": SAME, "rows": 1}), 422, "invalid-request")
-    assert wrong["errors"] == [{"where": "body.rows", "what": "Input should be a valid list"}]
+    assert wrong["errors"] == [{"where": "body.rows", "what": "must be a list, not 1"}]
 
 
 @pytest.mark.parametrize("path", ["/v1/evaluators", "/v1/evaluators/json-distance", "/v1/nothing", "/v1/runs"])

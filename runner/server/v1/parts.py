@@ -19,6 +19,7 @@ from runner.datasets.rows import parse_json
 from runner.server.problems import MEDIA
 from runner.service.errors import KINDS, ServiceError
 from runner.service.service import Service
+from runner.service.types import line
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,13 +71,24 @@ class StrictRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Any]:
         """Called by FastAPI."""
-        handle = super().get_route_handler()
+        handle, takes_body = super().get_route_handler(), self.body_field is not None
 
         async def strict(request: Request) -> Response:
-            found: Response = await handle(_strict(request))
+            request = _strict(request)
+            if takes_body and await request.body():
+                _refuse_type(request.headers.get("content-type"))
+            found: Response = await handle(request)
             return found
 
         return strict
+
+
+def _refuse_type(sent: str | None) -> None:
+    """Raise ServiceError for a body that is not said to be JSON."""
+    kind = (sent or "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        how = f"as {line(kind, 80)}" if kind else "without a type"
+        raise ServiceError("unsupported-media-type", f"the body came {how}; send `Content-Type: application/json`")
 
 
 def _strict(request: Request) -> StrictRequest:

@@ -21,7 +21,8 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """As asyncio.run, with such a loop."""
-    with held(), asyncio.Runner(loop_factory=new_loop) as runner:
+    # Without debugging: with PYTHONDEVMODE, which is for the caller's code, asyncio would tell each slow step of ours.
+    with held(), asyncio.Runner(debug=False, loop_factory=new_loop) as runner:
         return runner.run(work)
 
 

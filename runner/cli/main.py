@@ -29,6 +29,8 @@ class Group(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+        if (mask := os.umask(0o077)) != 0o077:
+            os.umask(mask & 0o077)  # one that keeps the owner out would keep us out of our own files
         given = list(sys.argv[1:] if args is None else args)
         extra |= {"standalone_mode": False, "prog_name": "evalcell", "obj": given}
         debug = "--debug" in given or os.environ.get("EVALCELL_DEBUG", "0") not in ("", "0")

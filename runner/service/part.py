@@ -96,16 +96,15 @@ class Part:
 
     async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
         """The config, or that of the backend or preset of a name, if this server allows it. Raises ServiceError."""
-        wanted = config_or_preset(wanted) if isinstance(wanted, str) else wanted
-        if isinstance(wanted, str):
+        if isinstance(wanted, str) and isinstance(wanted := config_or_preset(name := wanted), str):
             try:
-                wanted = (await threaded(self.store.preset, wanted)).config
+                wanted = (await threaded(self.store.preset, name)).config
             except NotStoredError:
                 presets = [one.name for one in (await threaded(self.store.presets, None, 100)).items]
-                known = [name for name in backends() if name not in self.settings.refused()] + presets
-                near = suggestion(wanted, known) or f"; there are {listed(known, 20)}"
+                known = [one for one in backends() if one not in self.settings.refused()] + presets
+                near = suggestion(name, known) or f"; there are {listed(known, 20)}"
                 raise ServiceError(
-                    "not-found", f"there is no sandbox or preset of one named {printable(wanted, 64)!r}{near}"
+                    "not-found", f"there is no sandbox or preset of one named {printable(name, 64)!r}{near}"
                 ) from None
         config = SandboxConfig() if wanted is None else wanted
         self.settings.refuse(config)

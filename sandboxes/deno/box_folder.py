@@ -31,9 +31,11 @@ class Folder:
         self._lock = _lock(self.path)
         try:
             for name in pipes:
-                os.mkfifo(self.path / name, 0o600)
+                os.mkfifo(self.path / name)
             for name, text in (files or {}).items():
                 (self.path / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+            for path in (self.path, *self.path.iterdir()):
+                path.chmod(0o700 if path == self.path else 0o600)  # whatever the umask
         except BaseException:
             self.remove()
             raise

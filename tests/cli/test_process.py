@@ -256,3 +256,35 @@ def test_a_signal_while_it_starts_exits_130_without_a_traceback(here: Path, modu
     done = subprocess.run(words, cwd=here, env=ENV, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr in ("interrupted\n", "interrupted before the first row was scored\n")
+
+
+PYTHON = ("same.py", "def evaluate(output):\n    return 1\n")
+TYPESCRIPT = ("same.ts", "export function evaluate(output: string) { return 1 }\n")
+
+
+@pytest.mark.parametrize(("sandbox", "script"), [("deno", TYPESCRIPT), ("process", PYTHON), ("wasm", PYTHON)])
+def test_a_umask_that_keeps_the_owner_out_stops_nothing(here: Path, sandbox: str, script: tuple[str, str]) -> None:
+    (here / script[0]).write_text(script[1])
+    words = ["run", script[0], "data.jsonl", "--limit", "2", "--sandbox", sandbox, "-j", "1", "-o", "out.jsonl"]
+    in_python = (
+        "import os, runner; os.umask(0o777)\n"
+        f"print(runner.evaluate({script[0]!r}, 'data.jsonl', sandbox={sandbox!r}, limit=2, progress=False).summary.mean)"
+    )
+    found = subprocess.run([*COMMAND, *words], cwd=here, env=ENV, umask=0o777, capture_output=True, text=True)
+    assert (found.returncode, found.stderr.count("lost")) == (0, 0), found.stderr
+    assert (here / "out.jsonl").stat().st_mode & 0o777 == 0o600
+    library = subprocess.run([sys.executable, "-c", in_python], cwd=here, env=ENV, capture_output=True, text=True)
+    assert (library.stdout, library.returncode) == ("1.0\n", 0), library.stderr
+
+
+@pytest.mark.parametrize("variable", ["PYTHONDEVMODE", "PYTHONASYNCIODEBUG"])
+@pytest.mark.parametrize(("sandbox", "script"), [("deno", TYPESCRIPT), ("process", PYTHON)])
+def test_what_is_for_developers_of_python_says_nothing_of_our_loops(
+    here: Path, sandbox: str, script: tuple[str, str], variable: str
+) -> None:
+    (here / script[0]).write_text(script[1])
+    words = ["run", script[0], "data.jsonl", "--limit", "2", "--sandbox", sandbox, "-q"]
+    found = subprocess.run([*COMMAND, *words], cwd=here, env=ENV | {variable: "1"}, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert "asyncio" not in found.stderr
+    assert "Executing" not in found.stderr

@@ -20,7 +20,35 @@ EXAMPLES = 3
 WIDTH = 260
 """Characters of a worked example; longer ones are not shown."""
 
-_BLOCK = re.compile(r"<!-- (templates|template ([a-z0-9-]+)) -->\n.*?<!-- end -->", re.DOTALL)
+BEST = "several references, of which the best counts"
+_BLOCK = re.compile(r"<!-- (templates|references|template ([a-z0-9-]+)) -->\n.*?<!-- end -->", re.DOTALL)
+_ONE = "one text, as the published evaluator has it: a list is written as text, `['a', 'b']`"
+_VALUE = "one JSON value, compared with the output as a whole"
+SEVERAL = {
+    "bleu": "several references, whose n-grams count together; their nearest length counts",
+    "char-ngram-cosine": _ONE,
+    "classification": "the true labels, by position",
+    "code-tests": "several tests, all of which count",
+    "composite": BEST,
+    "contains": "no reference: `words` is one text with commas",
+    "exact-match": BEST,
+    "json-difference": _VALUE,
+    "json-distance": _VALUE,
+    "json-distance-strict": _VALUE,
+    "json-schema": "no reference: the schema is an object",
+    "json-similarity": _VALUE,
+    "levenshtein-distance": BEST,
+    "numeric-closeness": BEST,
+    "pairwise": BEST,
+    "regex": "no reference: a pattern is one text",
+    "regex-match": BEST,
+    "rouge-l": BEST,
+    "set-f1": "one set",
+    "tfidf-cosine": _ONE,
+    "token-cosine": _ONE,
+    "token-overlap-cosine": "one text, as the published evaluator has it: the elements with commas between them",
+}
+"""How each template takes a list where others take one reference."""
 _LANGUAGES = {"python": "Python", "typescript": "TypeScript"}
 _GIVEN = ("output", "reference", "input", "metadata")
 
@@ -33,10 +61,20 @@ def page(text: str) -> str:
             text += f"\n<!-- template {name} -->\n<!-- end -->\n"
 
     def made(match: re.Match[str]) -> str:
-        lines = overview() if match[2] is None else section(match[2])
+        lines = {"templates": overview, "references": several}.get(match[1], lambda: section(match[2]))()
         return "\n".join([f"<!-- {match[1]} -->", *lines, "<!-- end -->"])
 
     return _BLOCK.sub(made, text)
+
+
+def several() -> list[str]:
+    """How each template takes a list as the reference. Raises KeyError for one of which it is not said."""
+    rows = []
+    for name in templates.names():
+        parameters = find_evaluator(name).parameters
+        compared = [p.name for p in parameters if p.name in ("reference", "expected", "words", "pattern", "schema")]
+        rows.append((f"[{name}](#{name})", SEVERAL[name] if compared else "none"))
+    return _table(("template", "a list as the reference is"), rows)
 
 
 def overview() -> list[str]:

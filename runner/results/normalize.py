@@ -169,7 +169,7 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
     kinds = {name: kind for name, one in named.items() if (kind := _kind_of(one, dialect))}
     if len(kinds) < 2 or not kinds.keys() - ONLY:
         return ""
-    names = [name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False) for name in kinds]
+    names = [name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=not name.isprintable()) for name in kinds]
     outputs = ", ".join(f"{name} = {{{kind}}}" for name, kind in zip(names, kinds.values(), strict=True))
     sign = "#" if dialect.quoted_keys else "//"
     lines = ("/// script", "[tool.evalcell]", f"outputs = {{{outputs}}}", "///")

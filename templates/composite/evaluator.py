@@ -26,8 +26,9 @@ of SQuAD, Rajpurkar et al. 2016). Without a difference they are 1, also between 
 
 The score is the sum of weight x measure by the sum of the weights, so weights need not sum to 1. The explanation
 shows each measure with its share. Weights are numbers from 0, and not all 0; others, or an unknown axis, fail the
-row. Null is an empty output; without a reference there is no score. Other values that are not text are taken as `str`
-writes them.
+row. Null is an empty output; without a reference there is no score. `reference` may be a list of texts, of which the
+best counts; where the output is a list too, the two lists are compared. Other values that are not text are taken as
+`str` writes them.
 
 Source: none for the blend; those of the measures are named above.
 """
@@ -37,6 +38,7 @@ from collections.abc import Callable, Iterable
 
 from templates.parts.levenshtein import similarity
 from templates.parts.overlap import overlap
+from templates.parts.references import references
 
 AXES: dict[str, Callable[[str, str], float]] = {
     "exact": lambda found, wanted: float(found == wanted),
@@ -51,11 +53,17 @@ def evaluate(output: object, reference: object, weights: dict[str, float] | None
     shares = shared(dict.fromkeys(AXES, 1) if weights is None else weights)
     if reference is None:
         return {"score": None, "explanation": "There is no reference to compare with."}
-    found, wanted = "" if output is None else str(output), str(reference)
+    found = "" if output is None else str(output)
+    blends = (blended(found, str(wanted), shares) for wanted in references(reference, output))
+    score, told = max(blends, key=lambda blend: blend[0])
+    return {"score": score, "explanation": f"{told} = {rounded(score)}"}
+
+
+def blended(found: str, wanted: str, shares: dict[str, float]) -> tuple[float, str]:
     measures = {axis: AXES[axis](found, wanted) for axis in shares}
     score = min(1.0, total(measures[axis] * share for axis, share in shares.items()))
     told = " + ".join(f"{axis} {rounded(measures[axis])} x {rounded(share)}" for axis, share in shares.items())
-    return {"score": score, "explanation": f"{told} = {rounded(score)}"}
+    return score, told
 
 
 def shared(weights: dict[str, float]) -> dict[str, float]:

@@ -23,7 +23,8 @@
  *
  * The score is the sum of weight x measure by the sum of the weights, so weights need not sum to 1. The explanation
  * shows each measure with its share. Weights are numbers from 0, and not all 0; others, or an unknown axis, fail the
- * row. Null is an empty output; without a reference there is no score. Other values that are not text are taken as
+ * row. Null is an empty output; without a reference there is no score. `reference` may be a list of texts, of which the
+ * best counts; where the output is a list too, the two lists are compared. Other values that are not text are taken as
  * Python's `str` writes them.
  *
  * Source: none for the blend; those of the measures are named above.
@@ -31,6 +32,7 @@
 import { similarity } from "../parts/levenshtein.ts";
 import { overlap } from "../parts/overlap.ts";
 import { pythonText } from "../parts/python_text.ts";
+import { references } from "../parts/references.ts";
 
 const AXES = new Map<string, (found: string, wanted: string) => number>([
   ["exact", (found, wanted) => Number(found === wanted)],
@@ -49,7 +51,12 @@ export function evaluate(
 ) {
   const shares = shared(weights);
   if (reference === null) return { score: null, explanation: "There is no reference to compare with." };
-  const [found, wanted] = [output === null ? "" : pythonText(output), pythonText(reference)];
+  const found = output === null ? "" : pythonText(output);
+  const blends = references(reference, output).map((wanted) => blended(found, pythonText(wanted), shares));
+  return blends.reduce((best, blend) => blend.score > best.score ? blend : best);
+}
+
+function blended(found: string, wanted: string, shares: [string, number][]) {
   const measured = shares.map(([axis, share]) => ({ axis, share, measure: AXES.get(axis)!(found, wanted) }));
   const score = Math.min(1, measured.reduce((sum, { share, measure }) => sum + measure * share, 0));
   const told = measured.map(({ axis, share, measure }) => `${axis} ${rounded(measure)} x ${rounded(share)}`);

@@ -21,17 +21,18 @@ How many single characters must be inserted, deleted or replaced to turn one tex
 
 The Levenshtein distance of `expected` and `actual`. A character is a Unicode code point, so an accent that is stored
 apart from its letter is one of its own. Without case, both sides are lowered as `str.lower` does. A value that is no
-text is compared as `str` writes it: null is `None`, an object is a Python dict.
+text is compared as `str` writes it: null is `None`, an object is a Python dict. `expected` may be a list of texts, of
+which the nearest counts; where both sides are lists, the two lists are compared.
 
 Source: Phoenix, built-in evaluator levenshtein_distance; Levenshtein 1966.
 """
 
 from templates.parts.levenshtein import edit_distance
+from templates.parts.references import references
 
 
 def evaluate(expected: object, actual: object, case_sensitive: bool = True) -> dict[str, object]:
-    wanted, found = str(expected), str(actual)
-    if not case_sensitive:
-        wanted, found = wanted.lower(), found.lower()
-    distance = edit_distance(wanted, found)
+    found = str(actual) if case_sensitive else str(actual).lower()
+    several = [str(one) for one in references(expected, actual)]
+    distance = min(edit_distance(one if case_sensitive else one.lower(), found) for one in several)
     return {"score": float(distance), "explanation": f"edit distance between expected and actual is {distance}"}

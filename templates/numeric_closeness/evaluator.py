@@ -24,7 +24,7 @@ How close a number is to the expected one: 1 within the tolerance, and less the 
 The numbers a and b are close, and score 1, if |a - b| <= max(rel_tol * max(|a|, |b|), abs_tol). Else the score is
 1 - |a - b| / max(|a|, |b|), not below 0. Next to 0 only `abs_tol` helps: 0 against 0.001 scores 0. The label is
 `close` or `far`; `no_number` with the score 0 where the output has none; `invalid` without a score where the reference
-has none.
+has none. `reference` may be a list, of which the nearest number counts.
 
 In text, a comma may stand between thousands, a sign or a currency sign before the number, and a percent or currency
 sign after it. These signs are dropped: 42% is 42. With `extract` "first" or "last" the number may stand anywhere but
@@ -40,6 +40,8 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
+from templates.parts.references import references
+
 SIGNED = r"(?:(?<![)\]%])[-+\u2212])"
 CURRENCY = r"[$\u00a3\u00a5\u20ac\u20b9]"
 NUMBER = re.compile(
@@ -54,18 +56,22 @@ def evaluate(
 ) -> dict[str, object]:
     if extract not in ("whole", "first", "last"):
         raise ValueError(f"`extract` must be 'whole', 'first' or 'last', not {extract!r}")
-    wanted, found = number(reference, extract), number(output, extract)
-    if wanted is None:
+    found = number(output, extract)
+    several = [number(one, extract) for one in references(reference, output)]
+    known = [one for one in several if one is not None]
+    if not known:
         return {"label": "invalid", "score": None, "explanation": f"No number in the reference ({extract})."}
     if found is None:
         return {"label": "no_number", "score": 0.0, "explanation": f"No number in the output ({extract})."}
+    wanted = max(known, key=lambda one: nearness(found, one))
     close = math.isclose(found, wanted, rel_tol=rel_tol, abs_tol=abs_tol)
     label, score = ("close", 1.0) if close else ("far", nearness(found, wanted))
     return {"label": label, "score": score, "explanation": f"{found!r} against {wanted!r}."}
 
 
 def nearness(a: float, b: float) -> float:
-    """Of two numbers that are not equal."""
+    if a == b:
+        return 1.0
     return max(0.0, 1 - abs(a - b) / max(abs(a), abs(b)))
 
 

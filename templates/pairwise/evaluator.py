@@ -22,8 +22,8 @@ Closeness is 0 to 1: with `edit` 1 - distance / length of the longer (Levenshtei
 words by the words of both (the F1 of SQuAD, Rajpurkar et al. 2016). Up to `margin` apart is a tie. The order does not
 matter: with `output` and `other` swapped, the result is the mirrored one.
 
-Null is an empty text; without a reference there is no score. Other values that are not text are taken as `str` writes
-them.
+Null is an empty text; without a reference there is no score. `reference` may be a list of texts: each text is compared
+with the one that it is closest to. Other values that are not text are taken as `str` writes them.
 
 Source: none for the choice; those of the measures are named above.
 """
@@ -32,6 +32,7 @@ import math
 
 from templates.parts.levenshtein import similarity
 from templates.parts.overlap import overlap
+from templates.parts.references import references
 
 MEASURES = {"edit": similarity, "tokens": overlap}
 
@@ -43,7 +44,11 @@ def evaluate(
         raise ValueError(f"`measure` must be one of {', '.join(MEASURES)}, not '{measure}'")
     if reference is None:
         return {"score": None, "explanation": "There is no reference to compare with."}
-    closeness = [MEASURES[measure]("" if text is None else str(text), str(reference)) for text in (output, other)]
+    close = MEASURES[measure]
+    closeness = [
+        max(close("" if text is None else str(text), str(one)) for one in references(reference, text))
+        for text in (output, other)
+    ]
     ahead = closeness[0] - closeness[1]
     # A difference that is the margin but for rounding is a tie too.
     if abs(ahead) <= margin + 1e-12:

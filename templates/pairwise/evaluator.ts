@@ -19,14 +19,15 @@
  * shared words by the words of both (the F1 of SQuAD, Rajpurkar et al. 2016). Up to `margin` apart is a tie. The order
  * does not matter: with `output` and `other` swapped, the result is the mirrored one.
  *
- * Null is an empty text; without a reference there is no score. Other values that are not text are taken as Python's
- * `str` writes them.
+ * Null is an empty text; without a reference there is no score. `reference` may be a list of texts: each text is
+ * compared with the one that it is closest to. Other values that are not text are taken as Python's `str` writes them.
  *
  * Source: none for the choice; those of the measures are named above.
  */
 import { similarity } from "../parts/levenshtein.ts";
 import { overlap } from "../parts/overlap.ts";
 import { pythonText } from "../parts/python_text.ts";
+import { references } from "../parts/references.ts";
 
 const MEASURES = new Map([["edit", similarity], ["tokens", overlap]]);
 
@@ -44,9 +45,10 @@ export function evaluate(
     throw new RangeError(`\`measure\` must be one of ${[...MEASURES.keys()].join(", ")}, not '${measure}'`);
   }
   if (reference === null) return { score: null, explanation: "There is no reference to compare with." };
-  const [mine, theirs] = [output, other].map((value) =>
-    closeness(value === null ? "" : pythonText(value), pythonText(reference))
-  );
+  const [mine, theirs] = [output, other].map((value) => {
+    const text = value === null ? "" : pythonText(value);
+    return Math.max(...references(reference, value).map((one) => closeness(text, pythonText(one))));
+  });
   const explanation = `output ${rounded(mine)}, other ${rounded(theirs)} (${measure})`;
   // A difference that is the margin but for rounding is a tie too.
   if (Math.abs(mine - theirs) <= margin + 1e-12) return { label: "tie", score: 0.5, explanation };

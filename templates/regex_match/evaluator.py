@@ -18,8 +18,8 @@ Whether the output matches a regular expression, and with `group`, whether what 
 
 The first match counts. `flags` are letters of Python's `re`: `i` for upper and lower case alike, `m` for `^` and `$` at
 every line, `s` for a dot that matches line feeds too, `x` for white space and comments in the pattern. `group` is a
-number or a name; its text must be the reference, character by character. Values that are not text are taken as `str`
-writes them. A pattern, flag or group that cannot be used fails the row.
+number or a name; its text must be the reference, or one of a list, character by character. Values that are not text are
+taken as `str` writes them. A pattern, flag or group that cannot be used fails the row.
 
 Source: Python's module re.
 """
@@ -27,6 +27,7 @@ Source: Python's module re.
 import re
 
 from templates.parts.cut import cut
+from templates.parts.references import references
 
 FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
@@ -71,11 +72,12 @@ def compare(
         raise ValueError("`group` is compared with the reference, and this row has none")
     if found is None:
         return no_match("The pattern does not match.")
-    captured, wanted = found[number], str(reference)
+    captured = found[number]
     if captured is None:
         return no_match(f"Group {group} has no part in the match.")
-    if captured != wanted:
-        return no_match(f"Group {group} is '{cut(captured)}', not '{cut(wanted)}'.")
+    wanted = [str(one) for one in references(reference, captured)]
+    if captured not in wanted:
+        return no_match(f"Group {group} is '{cut(captured)}', not '{cut(wanted[0])}'.")
     return {"label": "match", "score": 1.0, "explanation": f"Group {group} is '{cut(captured)}', as the reference."}
 
 

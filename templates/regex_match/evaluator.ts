@@ -16,14 +16,15 @@
  * The expression is one of Python's `re`, as in the Python template, so that both give the same results. The first
  * match counts. `flags` are letters: `i` for upper and lower case alike, `m` for `^` and `$` at every line, `s` for a
  * dot that matches line feeds too, `x` for white space and comments in the pattern. `group` is a number or a name; its
- * text must be the reference, character by character. Values that are not text are taken as Python's `str` writes them.
- * A pattern, flag or group that cannot be used fails the row.
+ * text must be the reference, or one of a list, character by character. Values that are not text are taken as Python's
+ * `str` writes them. A pattern, flag or group that cannot be used fails the row.
  *
  * Source: Python's module re.
  */
 import { cut } from "../parts/cut.ts";
 import { compiled } from "../parts/pattern.ts";
 import { pythonText } from "../parts/python_text.ts";
+import { references } from "../parts/references.ts";
 
 export function evaluate(
   { output, pattern, flags = "", full_match = false, group = null, reference = null }: {
@@ -57,9 +58,9 @@ function compare(expression: RegExp, found: RegExpExecArray | null, group: numbe
   if (reference === null) throw new RangeError("`group` is compared with the reference, and this row has none");
   if (found === null) return noMatch("The pattern does not match.");
   const captured = typeof group === "number" ? found[group] : found.groups?.[group];
-  const wanted = pythonText(reference);
   if (captured === undefined) return noMatch(`Group ${group} has no part in the match.`);
-  if (captured !== wanted) return noMatch(`Group ${group} is '${cut(captured)}', not '${cut(wanted)}'.`);
+  const wanted = references(reference, captured).map(pythonText);
+  if (!wanted.includes(captured)) return noMatch(`Group ${group} is '${cut(captured)}', not '${cut(wanted[0])}'.`);
   return { label: "match", score: 1, explanation: `Group ${group} is '${cut(captured)}', as the reference.` };
 }
 

@@ -192,7 +192,7 @@ def test_deno_names_the_way_for_each(tmp_path: Path) -> None:
         "__dirname": "reads and writes no files",
         "global.x": "write globalThis",
         "document.title": "there is no page",
-        "(() => { throw new Error('OPENAI_API_KEY is not set') })()": "make `OPENAI_API_KEY` a parameter of its function",
+        "(() => { throw new Error('OPENAI_API_KEY is not set') })()": "make `OPENAI_API_KEY` a parameter of its",
         "import('./helper' + '.ts')": "copy what it needs of that one",
     }
     source = "const eachOf: any = [" + ", ".join(f"async () => {body}" for body in tries) + "];\n"
@@ -253,9 +253,8 @@ def test_the_line_that_the_message_names_can_be_followed(tmp_path: Path, monkeyp
     script = "import os\ndef evaluate(output):\n    return output in open({}).read()\n"
     Path("same.py").write_text(script.format("'words.txt'"))
     first = CliRunner().invoke(cli, ["run", "same.py", "rows.jsonl"])
-    assert '--sandbox process with --file WORDS=words.txt, and open os.environ["WORDS"]' in " ".join(
-        first.output.split()
-    )
+    step = '--sandbox process with --file WORDS=words.txt, and open os.environ["WORDS"]'
+    assert step in " ".join(first.output.split())
     Path("same.py").write_text(script.format('os.environ["WORDS"]'))
     again = CliRunner().invoke(
         cli, ["run", "same.py", "rows.jsonl", "--sandbox", "process", "--file", "WORDS=words.txt"]

@@ -25,6 +25,8 @@ _MESSAGE = 400  # characters of an error's message that a result keeps, and of a
 _ADVICE = 2000  # of our own messages, which end with the next step
 _NO_SCORE = ScoreTuple(None, None, None)
 _PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
+_PLACE = re.compile(r" \(evaluator\.py, line \d+\)$")
+"""What Python adds to an error of syntax, and its traceback says too."""
 _TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)
 
 
@@ -149,7 +151,7 @@ def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator) 
     """
     if error is None:
         return f"the call ended with the status {status}"
-    text = _line(error.message)
+    text = _line(_PLACE.sub("", error.message))
     if status == "error":
         text = f"{_line(error.type)}: {text}" if text else _line(error.type)
         text += _line_in(error.traceback)

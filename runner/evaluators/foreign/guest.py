@@ -49,10 +49,10 @@ def javascript_program(part: str, entry: str, source: str) -> str:
     The script stands first, with its lines as they are, in a module that has what a CommonJS one expects where it is
     one. Code of a config (`<inline>`) is data.
     """
-    text = guest_text(f"{part}.js")
+    text = guest_text("frame.js") + guest_text(f"{part}.js")
     name = json.dumps(entry)
     if entry == INLINE:
-        return f"{text}\nexport const {ENTRY} = evalcellPart({name}, null, {json.dumps(source)});\n"
+        return _exported(f"{text}\n", f"evalcellPart({name}, null, {json.dumps(source)})", 0)
     from runner.evaluators.foreign.javascript import BUILT_IN, REQUIRED, read_javascript
 
     module = read_javascript(source, entry)
@@ -70,7 +70,12 @@ def javascript_program(part: str, entry: str, source: str) -> str:
     own = (
         f"() => {entry}" if entry in module.functions and entry.isidentifier() and entry != "default" else "() => null"
     )
-    return f"{before}{source}\n;{text}\nexport const {ENTRY} = evalcellPart({name}, {self}, {own});\n"
+    return _exported(f"{before}{source}\n;{text}\n", f"evalcellPart({name}, {self}, {own})", source.count("\n") + 1)
+
+
+def _exported(text: str, part: str, lines: int) -> str:
+    """A program of which these first lines are the script's own."""
+    return f"{text}export const {ENTRY} = evalcellOwnLines({part}, {lines});\n"
 
 
 def guest_text(file: str) -> str:

@@ -127,14 +127,15 @@ function evalcellPart(entry, self, code) {
   }
 
   /** @param {string} text */
-  const compiled = (text) => new Function("output", "context", "process", bodyOf(text.trimEnd()));
+  const compiled = (text) => evalcellCompiled("output, context, process", bodyOf(text.trimEnd()));
 
   return async (/** @type {any} */ row) => {
     const context = contextOf(row);
     if (self === null) {
       const filled = /\{\{|\{#/.test(code) ? evalcellRender(code, context.vars) : null;
-      ready ??= filled === null ? compiled(code) : null;
-      return judged(await (ready ?? compiled(/** @type {string} */ (filled)))(row.output, context, undefined));
+      ready ??= filled === null ? await compiled(code) : null;
+      const called = ready ?? (await compiled(/** @type {string} */ (filled)));
+      return judged(await called(row.output, context, undefined));
     }
     ready ??= named(await self());
     if (typeof ready !== "function") throw new ReferenceError(`the script exports no function named ${entry}`);

@@ -57,6 +57,10 @@ _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
     (re.compile(r"\bleave the isolation out\b"), "leave --isolation out"),
     (re.compile(r"\bsay which: dialect=\"([\w-]+)\""), r"say which: --dialect \1"),
     (re.compile(r"\bgive one: threshold="), "give one: --threshold "),
+    (
+        re.compile(r'\bgive direction="maximize" or "minimize"'),
+        "add --direction maximize or --direction minimize",
+    ),
     (re.compile(r"\bset trust_config\b"), "add --trust-config"),
     (re.compile(r"\bgive `overwrite` in place of `resume`"), "give --overwrite in place of --resume"),
     (
@@ -74,7 +78,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
     (re.compile(r"\bfail_if_worse\b"), "--fail-if-worse"),
     (re.compile(r"\bbaseline=…"), "--baseline"),
     (re.compile(r"\bignore_input=True"), "--ignore-input"),
-    (re.compile(r"\bkeep it, so that results carry it$"), "keep it with --keep"),
+    (re.compile(r"\bkeep the column in both runs$"), "run both with --keep COLUMN"),
     (re.compile(r"^the env-file "), "--env-file "),
     (re.compile(r"^the file (?=\w+=)"), "--file "),
     (re.compile(r"^the report (?=\S)"), "--report "),

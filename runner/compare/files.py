@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from runner.output.folder import LOCK, MANIFEST, MOST_PARTS, PARTS, ROWS, part_n
 from runner.results.figures import MOST
 from runner.results.worst import safe
 from runner.text import near, printable, read_bounded, whole, why
-from runner.types import OutputConfig
+from runner.types import Direction, Freeform, OutputConfig
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 ANEW = f"run it again, or copy its {ROWS} to another folder"
@@ -84,6 +85,11 @@ class Source(NamedTuple):
             rows=side.rows,
             repeated=side.repeated,
         )
+
+
+def outputs_of(directions: Mapping[str, Direction]) -> dict[str, OutputConfig]:
+    """The output configs, as far as the rows of a results file say them."""
+    return {name: Freeform(direction=direction) for name, direction in directions.items()}
 
 
 def find_source(path: str | os.PathLike[str]) -> Source:

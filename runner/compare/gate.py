@@ -13,12 +13,12 @@ from runner.text import printable, rows_of
 from runner.types import Direction
 
 
-def refuse_undirected(direction: Direction) -> None:
-    """Raise InputError if nobody knows which scores are better."""
+def refuse_undirected(direction: Direction, step: str = "") -> None:
+    """Raise InputError if nobody knows which scores are better. `step` comes before the one that is always there."""
     if direction == "none":
         raise InputError(
-            "fail_if_worse cannot tell which scores are better; say it in the script's header, below [tool.evalcell]: "
-            'output = {kind = "continuous", direction = "maximize"}'
+            f"fail_if_worse cannot tell which scores are better; {step}say it in the script's header, below "
+            '[tool.evalcell]: output = {kind = "continuous", direction = "maximize"}'
         )
 
 
@@ -37,7 +37,7 @@ def worse_gate(
     new run than `max_abstained` allows (without it, than in the base). Nor can it if a run did not finish, or if rows,
     the evaluator, an output or an input of the base are not those of the new run.
     """
-    refuse_undirected(made.direction)
+    refuse_undirected(made.direction, 'give direction="maximize" or "minimize", or ')
     gate = f"fail-if-worse {figure(made.tolerance)}" if made.tolerance else "fail-if-worse"
     value, low, high = made.mean_difference, made.ci_low, made.ci_high
     between = "" if low is None or high is None else f", 95% interval {figure(low)} to {figure(high)}"

@@ -15,7 +15,7 @@ from runner.compare.verdict import Pairs, difference, figures
 from runner.errors import NotComparableError
 from runner.evaluators.given import NO_OUTPUT, split_hash
 from runner.results.worst import safe
-from runner.text import listed, printable, rows_of, shown
+from runner.text import listed, rows_of, shown
 from runner.types import Categorical, Continuous, Direction, OutputConfig, config_of
 
 _NAMED = 3
@@ -274,13 +274,9 @@ def _bounds(
 
 
 def _column(base: Side, new: Side, places: Sequence[tuple[int, int]], name: str) -> list[str]:
-    """The values of a column, for each pair. Raises NotComparableError if no result carries it."""
+    """The values of a column, for each pair."""
     ours, theirs = new.columns[name], base.columns[name]
     found = [ours[place] if ours[place] is not None else theirs[at] for at, place in places]
-    if all(value is None for value in found):
-        raise NotComparableError(
-            f"no result carries the column {printable(name, 60)!r}; run again and keep it, so that results carry it"
-        )
     return ["null" if value is None else value for value in found]
 
 

@@ -23,10 +23,11 @@ from runner.datasets.streams import as_utf8
 from runner.errors import DatasetError, NotComparableError
 from runner.output.cells import unescaped
 from runner.output.folder import PARTS
+from runner.output.row_cells import DIRECTION
 from runner.text import printable, whole, why
 from sandboxes.regular import open_regular
 
-_READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs")
+_READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs", DIRECTION)
 """The columns of a table that are read, beside those that are wanted."""
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from runner.compare.files import Source, find_source
+from runner.compare.files import Source, find_source, outputs_of
 from runner.compare.flips import FlipPage, find_flips
 from runner.compare.pairs import Compared, Wish, compare_sides
 from runner.compare.rows import read_rows, read_side
@@ -17,7 +17,7 @@ from runner.compare.verdict import difference
 from runner.errors import InputError, NotComparableError
 from runner.output.row_cells import columns_of
 from runner.results.worst import safe
-from runner.text import rows_of
+from runner.text import listed, printable, rows_of, suggestion
 from runner.types import Direction, Evaluator, Freeform, OutputConfig
 from sandboxes.base import Language
 
@@ -47,9 +47,9 @@ def compare_runs(
     Each is a results file (`.jsonl`, `.json`, `.csv`, `.parquet`) or a run's folder. Rows pair by id and by a hash of
     what the evaluator was given beside the output; `ignore_input` pairs them by id alone. A mean that is worse by up to
     `tolerance` is no worse. Which scores are better is what the `direction` says, else the `evaluator`'s output config,
-    else the manifest of `new` or of `base`, else, for a template, its own config. `by` is a column that results carry
-    (see `keep`), for whose values there are figures of their own. Rows with the same value in the column `cluster` are
-    not independent.
+    else the manifest of `new` or of `base`, else, for a template, its own config, else what the results say. `by` is a
+    column that results carry (see `keep`), for whose values there are figures of their own. Rows with the same value in
+    the column `cluster` are not independent.
 
     Raises NotComparableError for a run that is missing, empty, damaged or of another dataset, and, if `strict`, for
     anything that does not pair, or is another on the two sides. Raises InputError for an argument that cannot be used.
@@ -112,9 +112,23 @@ def _read(
 ) -> tuple[Compared, tuple[Side, Side]]:
     wanted = [name for name in dict.fromkeys((wish.by, wish.cluster)) if name is not None]
     sides = read_side(sources[0], wanted), read_side(sources[1], wanted)
-    configs = _configs(sources, sides[1], evaluator, direction)
+    for name in wanted:
+        if all(value is None for side in sides for value in side.columns[name]):
+            raise InputError(_not_carried(name, sources, sides))
+    configs = _configs(sources, sides, evaluator, direction)
     infos = sources[0].info(sides[0]), sources[1].info(sides[1])
     return compare_sides(*sides, infos, configs, wish), sides
+
+
+def _not_carried(name: str, sources: tuple[Source, Source], sides: tuple[Side, Side]) -> str:
+    """Why there is nothing to tell of a column that no result carries."""
+    carried: dict[str, None] = {}
+    for source, side in zip(sources, sides, strict=True):
+        for row in read_rows(source, {side.numbers[0]: next(iter(side.ids))}).values():
+            carried |= dict.fromkeys(columns_of(row))
+    there = f"the results carry {listed(carried, 20)}; name one of them, or" if carried else "they carry no columns;"
+    what = f"no result carries a value of the column `{printable(name, 60)}`{suggestion(name, carried)}"
+    return f"{what}; {there} keep the column in both runs"
 
 
 def _whole(
@@ -221,13 +235,19 @@ def _as_text(value: Any) -> str:
 
 
 def _configs(
-    sources: tuple[Source, Source], new: Side, evaluator: Evaluator | None, direction: Direction | None
+    sources: tuple[Source, Source], sides: tuple[Side, Side], evaluator: Evaluator | None, direction: Direction | None
 ) -> dict[str, OutputConfig]:
     """The output configs, by name."""
+    old, new = sides
     if evaluator is not None:
         found = dict(evaluator.configs)
     else:
-        found = sources[1].outputs or sources[0].outputs or _of_template(new)
+        found = (
+            sources[1].outputs
+            or sources[0].outputs
+            or _of_template(new)
+            or outputs_of(new.directions or old.directions)
+        )
     if direction is None:
         return found
     some = found | {name: Freeform() for name in new.outputs if name not in found}

@@ -10,9 +10,10 @@ from math import isfinite, nan
 from typing import Any, get_args
 
 from runner.errors import NotComparableError
+from runner.output.row_cells import DIRECTION, directions
 from runner.results.tally import label_key
 from runner.text import printable, shown
-from runner.types import Outcome, Result
+from runner.types import Direction, Outcome, Result
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _CODES: dict[str, int] = {name: code for code, name in enumerate(OUTCOMES)}
@@ -72,6 +73,8 @@ class Side:
         self._texts: dict[str, str] = {}
         self._counts: dict[tuple[str, int], int] = {}
         self._counted: tuple[Any, Any, Any] | None = None
+        self.directions: dict[str, Direction] = {}
+        """By output, which scores are better, as the rows of a results file say it; empty where they do not."""
 
     def add_result(self, result: Result) -> None:
         """Add a row of a run that goes on."""
@@ -105,6 +108,8 @@ class Side:
         if not (label is None or isinstance(label, str)) or not (given is None or isinstance(given, str)):
             raise NotComparableError(f"{where}: its label or its `given` is no text; is it a results file?")
         self._count(row.get("evaluator"), row.get("version"), row.get("sandbox"))
+        if not self.directions and DIRECTION in row:
+            self.directions = directions(row[DIRECTION])
         scores = _outputs(where, outputs) if (outputs := row.get("outputs")) else {}
         if code >= _FAILED and (score is not None or any(one is not None for one, _ in scores.values())):
             raise NotComparableError(f"{where}: the outcome is {outcome}, and it has a score; is it a results file?")

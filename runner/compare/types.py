@@ -118,6 +118,16 @@ class Difference(Model):
     """None if nothing failed or was lost."""
 
     @property
+    def needed(self) -> int | None:
+        """`rows_needed`, where it says more than the verdict: for lack of evidence alone."""
+        return self.rows_needed if self.asked and self.verdict == "not enough evidence" else None
+
+    @property
+    def unseen(self) -> float | None:
+        """`smallest_detectable`, unless a difference was seen."""
+        return None if self.verdict in ("better", "worse") else self.smallest_detectable
+
+    @property
     def changed(self) -> int:
         """Pairs whose scores differ."""
         return self.wins + self.losses

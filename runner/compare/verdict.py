@@ -17,6 +17,11 @@ FEW = 10
 # Two scores are tied that differ by this share alone: the order of a sum changes more than the last digit.
 _EQUAL = 1e-9
 _LARGEST = sys.float_info.max
+NO_SCORES = "no row has a score on both sides"
+UNDIRECTED = (
+    "which scores are better is not known; say it in the script's header, below [tool.evalcell]: "
+    'output = {kind = "continuous", direction = "maximize"}'
+)
 
 
 class Pairs(NamedTuple):
@@ -46,7 +51,7 @@ def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[
         "clusters": None if pairs.clusters is None else len(set(pairs.clusters)),
     }
     if not count:
-        reason = "no row has a score on both sides"
+        reason = NO_SCORES
         return made | {"verdict": None if direction == "none" else "not enough evidence", "reason": reason}
     made |= {"base_mean": mean(pairs.base), "new_mean": mean(pairs.new), "mean_difference": mean(differences)}
     found = interval(differences, pairs.clusters)
@@ -60,7 +65,7 @@ def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[
             "rows_needed": rows_for(asked, found, count),
         }
     if direction == "none":
-        return made | {"verdict": None, "reason": "the output config does not say which scores are better"}
+        return made | {"verdict": None, "reason": UNDIRECTED}
     verdict, reason = judge(found, pairs, wins + losses, direction, tolerance)
     return made | {"verdict": verdict, "reason": reason}
 

@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from runner.errors import InputError
-from runner.output.row_cells import CACHED, PARTS, REPEAT, layout
+from runner.output.row_cells import CACHED, PARTS, REPEAT, Layout, direction_of, layout, text_cell
+from runner.results.summary import Stats
 from runner.text import whole
 from runner.types import Result, Score
 
@@ -21,7 +22,7 @@ _INSTALL = {
 }
 
 
-def to_pandas(results: Sequence[Result], outputs: Sequence[str]) -> Any:
+def to_pandas(results: Sequence[Result], outputs: Mapping[str, Stats]) -> Any:
     """The results as a pandas data frame. Raises InputError without pandas."""
     pd = _library("pandas", "to_pandas")
     own, kept = _columns(results, outputs)
@@ -33,7 +34,7 @@ def to_pandas(results: Sequence[Result], outputs: Sequence[str]) -> Any:
     return pd.DataFrame(made)
 
 
-def to_polars(results: Sequence[Result], outputs: Sequence[str]) -> Any:
+def to_polars(results: Sequence[Result], outputs: Mapping[str, Stats]) -> Any:
     """The results as a polars data frame. Raises InputError without polars."""
     pl = _library("polars", "to_polars")
     own, kept = _columns(results, outputs)
@@ -45,7 +46,7 @@ def to_polars(results: Sequence[Result], outputs: Sequence[str]) -> Any:
     return pl.DataFrame(made)
 
 
-def to_arrow(results: Sequence[Result], outputs: Sequence[str]) -> Any:
+def to_arrow(results: Sequence[Result], outputs: Mapping[str, Stats]) -> Any:
     """The results as a pyarrow table. Raises InputError without pyarrow."""
     pa = _library("pyarrow", "to_arrow")
     own, kept = _columns(results, outputs)
@@ -61,13 +62,17 @@ def _library(name: str, method: str) -> Any:
         raise InputError(f"{method} needs {name}: {_INSTALL[name]}") from None
 
 
-def _columns(results: Sequence[Result], outputs: Sequence[str]) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+def _columns(
+    results: Sequence[Result], outputs: Mapping[str, Stats]
+) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """The results' own columns, and those of the dataset that they carry, by name."""
     repeats = any(result.repeat > 1 for result in results)
     cached = any(result.cached for result in results)
     columns = list(dict.fromkeys(name for result in results for name in result.row))
-    every = layout(outputs, columns, True, repeats=repeats, cached=cached)
-    own: dict[str, list[Any]] = {name: [getattr(result, name) for result in results] for name in every.own}
+    direction = text_cell(direction_of(outputs))
+    also = Layout(repeats=repeats, cached=cached, direction=direction)
+    every = layout(tuple(outputs) if len(outputs) > 1 else (), columns, True, also)
+    own: dict[str, list[Any]] = {name: [getattr(result, name, direction) for result in results] for name in every.own}
     for part in ("kind", "message"):
         own[f"error_{part}"] = [getattr(result.error, part, None) for result in results]
     own |= {name: [getattr(result, name) for result in results] for name in ("stdout", "duration_ms")}

@@ -8,7 +8,7 @@ from io import BufferedWriter
 from typing import TYPE_CHECKING, Any
 
 from runner.output.result_rows import Row
-from runner.output.row_cells import CACHED, PARTS, REPEAT, Layout
+from runner.output.row_cells import CACHED, DIRECTION, PARTS, REPEAT, Layout, text_cell
 from runner.output.writers import NO_ROOM, Writer
 from runner.text import whole
 
@@ -49,6 +49,8 @@ class ParquetWriter(Writer[Row]):
         if self._names:
             cells = dict(zip(self._names, self._layout.cells(row.get("row", {})), strict=True))
             row = {name: value for name, value in row.items() if name != "row"} | cells
+        if DIRECTION in row:
+            row = row | {DIRECTION: text_cell(row[DIRECTION])}
         return row, _size(row)
 
     def write(self, rows: Sequence[Row]) -> None:

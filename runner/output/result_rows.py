@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from runner.output.row_cells import CACHED, REPEAT, Layout
+from runner.output.row_cells import CACHED, DIRECTION, REPEAT, Layout
 from runner.types import Result, ResultError, Score
 from sandboxes.json_text import writer
 
@@ -23,7 +23,7 @@ def as_row(result: Result, layout: Layout) -> Row:
     """
     A result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept.
 
-    `repeat` and `cached` are there if the layout has them.
+    `repeat`, `cached` and `direction` are there if the layout has them.
     """
     row: Row = {
         "id": result.id,
@@ -32,6 +32,7 @@ def as_row(result: Result, layout: Layout) -> Row:
         "evaluator": result.evaluator,
         "version": result.version,
         "sandbox": result.sandbox,
+        **({DIRECTION: layout.direction} if layout.direction else {}),
         "given": result.given,
         "outcome": result.outcome,
         "label": result.label,
@@ -65,7 +66,9 @@ class ResultLines:
         about = result.evaluator, result.version, result.sandbox
         if about != self._about or not self._shared:
             names = ("evaluator", "version", "sandbox")
-            self._about, self._shared = about, _write(dict(zip(names, about, strict=True)))[1:-1]
+            shared: dict[str, Any] = dict(zip(names, about, strict=True))
+            shared |= {DIRECTION: self._layout.direction} if self._layout.direction else {}
+            self._about, self._shared = about, _write(shared)[1:-1]
         layout, label, score, why = self._layout, result.label, result.score, result.explanation
         repeat = f', "{REPEAT}": {result.repeat}' if layout.repeats else ""
         cached = f', "{CACHED}": {_write(result.cached)}' if layout.cached else ""

@@ -69,6 +69,7 @@ class StoredRow(StoredScore):
     evaluator: str
     version: str
     sandbox: str
+    direction: Any = None
     given: str | None
     cached: bool = False
     row: dict[str, Any] = Field(default_factory=dict)

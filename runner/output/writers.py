@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from runner.output.cells import cell
 from runner.output.links import open_own
 from runner.output.result_rows import ResultLines, Row, as_row, encoded
-from runner.output.row_cells import PARTS, Layout
+from runner.output.row_cells import DIRECTION, PARTS, Layout, text_cell
 from runner.types import Result
 
 E = TypeVar("E")
@@ -199,7 +199,7 @@ class CsvWriter(TextWriter):
     def encode(self, row: Row) -> tuple[bytes, int]:
         error = row["error"] or {"kind": None, "message": None}
         cells = [
-            *(row[c] for c in self._layout.own),
+            *(text_cell(row.get(c)) if c == DIRECTION else row[c] for c in self._layout.own),
             error["kind"],
             error["message"],
             row["stdout"],

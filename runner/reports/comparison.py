@@ -28,7 +28,7 @@ def interval(found: Difference) -> str:
 
 def verdict(found: Difference) -> str:
     """The verdict, or that there is none."""
-    return found.verdict or "no direction"
+    return found.verdict or "no verdict"
 
 
 def sentence(made: Comparison) -> str:
@@ -47,12 +47,13 @@ def facts(made: Comparison) -> Iterator[tuple[str, str]]:
     yield "new mean", _mean(made.new_mean)
     yield "difference", signed(made.mean_difference)
     yield "95 % interval", interval(made)
-    yield "better / worse / equal", f"{made.wins:,} / {made.losses:,} / {made.ties:,}"
+    words = "higher / lower" if made.direction == "none" else "better / worse"
+    yield f"{words} / equal", f"{made.wins:,} / {made.losses:,} / {made.ties:,}"
     yield "rows scored in both", f"{made.compared:,} of {made.pairs:,}"
-    if made.smallest_detectable is not None:
-        yield "smallest detectable difference", f"{made.smallest_detectable:.4g}"
-    if made.rows_needed is not None and made.asked:
-        yield f"rows needed to see {figure(made.asked)}", f"{made.rows_needed:,}"
+    if made.unseen is not None:
+        yield "smallest detectable difference", f"{made.unseen:.4g}"
+    if made.needed is not None and made.asked:
+        yield f"rows needed to see {figure(made.asked)}", f"{made.needed:,}"
     if made.bounds is not None:
         yield "if what failed were worst / best", f"{signed(made.bounds.worst)} / {signed(made.bounds.best)}"
     for name, values in list(made.aggregates.items())[:_AGGREGATES]:

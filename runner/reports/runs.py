@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from runner.compare.files import ANEW, Source, find_source
+from runner.compare.files import ANEW, Source, find_source, outputs_of
 from runner.compare.rows import source_rows
 from runner.datasets.column_values import RowError
 from runner.datasets.rows import Row
 from runner.errors import InputError, NotComparableError
 from runner.output.folder import PARTS, ROWS
 from runner.output.manifest import State
-from runner.output.row_cells import REPEAT, columns_of
+from runner.output.row_cells import DIRECTION, REPEAT, columns_of, directions
 from runner.reports.content import Part, Rows, RunContent, line_of
 from runner.results.repeats import joined
 from runner.results.summary import GateResult, Summary
@@ -81,10 +82,13 @@ def _folders(path: str | os.PathLike[str]) -> list[str]:
 
 def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bool) -> RunContent:
     """One run. Raises InputError and NotComparableError."""
-    outputs = source.outputs or _first_output(source.manifest)
+    every = source_rows(source, None)
+    first = next(every, None)
+    told = {} if first is None or isinstance(first[1], RowError) else directions(first[1].get(DIRECTION))
+    outputs = source.outputs or outputs_of(told) or _first_output(source.manifest)
     evaluator = Evaluator(name="run", source="", parameters=(), outputs=outputs, version="")
     tally, found, rows = Tally(outputs), Worst(evaluator, worst, show), Rows(outputs, failed=failed, listed=listed)
-    for line, result, carried in joined_rows(source_rows(source, None)):
+    for line, result, carried in joined_rows(every if first is None else chain([first], every)):
         found.watch(result, Call(id=result.number, arguments=carried))
         tally.add(result)
         found.add(result)

@@ -113,4 +113,4 @@ class Report(Model):
     def _frame(self, kind: str) -> Any:
         from runner.output import frames
 
-        return getattr(frames, kind)(self.results, tuple(self.summary.outputs))
+        return getattr(frames, kind)(self.results, dict(self.summary.outputs) or {"": self.summary})

@@ -17,7 +17,7 @@ from runner.engine.threads import Detached
 from runner.errors import FailedRowsError
 from runner.output.files import WriteError
 from runner.output.manifest import State
-from runner.output.row_cells import Layout, layout
+from runner.output.row_cells import Layout, layout, run_layout
 from runner.output.sinks import Outputs
 from runner.reports.content import Rows as ReportRows
 from runner.reports.content import RunContent
@@ -114,12 +114,10 @@ class Run:
     def _table(self, cases: Cases) -> Layout:
         """The columns of results files that are tables."""
         outputs, keep = tuple(self.prepared.evaluator.outputs), self.prepared.keep
-        request = self.prepared.request
-        repeats = request.repeat > 1
-        if keep is None or not keep.all or not self._outputs.tables:
-            return layout(outputs, keep.names if keep else (), True, repeats=repeats, cached=request.cache)
-        columns, complete = kept_columns(cases)
-        return layout(outputs, columns, complete, repeats=repeats, cached=request.cache)
+        columns, complete = keep.names if keep else (), True
+        if keep is not None and keep.all and self._outputs.tables:
+            columns, complete = kept_columns(cases)
+        return layout(outputs, columns, complete, run_layout(self.prepared))
 
     @property
     def count(self) -> int:

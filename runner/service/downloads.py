@@ -15,7 +15,7 @@ from runner.datasets.rows import DECODER
 from runner.datasets.work import ask
 from runner.errors import DatasetError
 from runner.output.parquet_writer import ParquetWriter
-from runner.output.row_cells import CACHED, REPEAT, Layout, layout
+from runner.output.row_cells import CACHED, DIRECTION, REPEAT, Layout, layout
 from runner.output.writers import CsvWriter, Writer
 from runner.service.errors import ServiceError
 from runner.service.part import threaded
@@ -81,7 +81,8 @@ def table(paths: Sequence[Path], format: Format, beside: Path | None = None) -> 
         columns |= dict.fromkeys(row.get("row", {}))
         outputs = outputs or tuple(row.get("outputs", {}))
         own = own or row
-    made = layout(outputs, tuple(columns), True, repeats=REPEAT in own, cached=CACHED in own)
+    also = Layout(repeats=REPEAT in own, cached=CACHED in own, direction=own.get(DIRECTION))
+    made = layout(outputs, tuple(columns), True, also)
     writer: Writer[Any] = CsvWriter(made) if format == "csv" else _parquet(made)
     handle, path = tempfile.mkstemp(prefix="evalcell-", suffix=f".{format}", dir=beside)
     try:

@@ -14,6 +14,7 @@ from runner.evaluators.resolve import STORED, is_reference
 from runner.output.digests import Digests, digests
 from runner.output.files import WriteError
 from runner.output.manifest import State, command
+from runner.output.row_cells import run_layout
 from runner.request import Prepared
 from runner.results.summary import Summary
 from runner.store import open_store
@@ -45,7 +46,7 @@ class SavedRun:
     def __init__(self, prepared: Prepared, read: Detached[Digests] | None = None) -> None:
         self._prepared = prepared
         self._store = open_store()
-        self._builder = SegmentBuilder(repeats=prepared.request.repeat > 1, cached=prepared.request.cache)
+        self._builder = SegmentBuilder(layout=run_layout(prepared))
         named = prepared.request.dataset or ""
         self._named = named.removeprefix(STORED) if named.startswith(STORED) else None
         if read is None and self._named is None:

@@ -68,12 +68,12 @@ class SegmentBuilder:
     """
     Gathers results, from number `first` of the run on.
 
-    `repeats` and `cached`: the run makes several results of each row, or uses the score cache, and each result says so.
+    `layout`: what each of them says beside what all do.
     """
 
-    def __init__(self, first: int = 1, *, repeats: bool = False, cached: bool = False) -> None:
+    def __init__(self, first: int = 1, layout: Layout | None = None) -> None:
         self._first = first
-        self._encoded = ResultLines(Layout(repeats=repeats, cached=cached)).encoded
+        self._encoded = ResultLines(layout or Layout()).encoded
         self._start()
 
     def _start(self) -> None:

@@ -106,8 +106,40 @@ def test_without_a_direction_a_gate_is_refused() -> None:
     found = evalcell("compare", "base/", "new/", "--fail-if-worse")
     assert found.exit_code == 2
     assert 'output = {kind = "continuous", direction = "maximize"}' in found.stderr
-    assert "add --direction maximize" in " ".join(evalcell("compare", "base/", "new/").stdout.split())
+    assert "add --direction maximize or --direction minimize, or say it in the script's header" in found.stderr
+    shown = " ".join(evalcell("compare", "base/", "new/").stdout.split())
+    assert "which scores are better is not known; add --direction maximize or minimize" in shown
+    assert "higher" in shown
+    assert "better," not in shown
+    shown = " ".join(evalcell("run", "-j1", "same.py", "new.jsonl", "--baseline", "base/").stdout.split())
+    assert "say it in the script's header: output = {" in shown
+    assert "--direction" not in shown, "run has no such option"
     assert evalcell("compare", "base/", "new/", "--fail-if-worse", "--direction", "minimize").exit_code == 1
+
+
+@pytest.mark.usefixtures("datasets")
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_results_files_alone_are_judged_by_the_scripts_header(suffix: str) -> None:
+    files = [f"{name}.results.{suffix}" for name in ("base", "new")]
+    for name, file in zip(("base", "new"), files, strict=True):
+        kept = ("--keep", "topic", "--sandbox", "process")
+        assert evalcell("run", "-j1", "-q", "same.py", f"{name}.jsonl", "-o", file, *kept).exit_code == 0
+    shown = evalcell("compare", *files).stdout
+    assert shown.rstrip().endswith("worse")
+    assert "so many rows" not in shown, "a difference was seen"
+    assert "run both with --keep all." in shown
+    assert evalcell("compare", *files, "--fail-if-worse").exit_code == 1
+    found = evalcell("compare", *files, "--by", "topc")
+    assert found.exit_code == 2
+    assert "(did you mean `topic`?); the results carry `topic`; name one of them, or run both with --keep COLUMN" in (
+        found.stderr
+    )
+    for name, file in zip(("base", "new"), files, strict=True):  # as the hint says
+        again = ("--keep", "all", "--sandbox", "process", "--overwrite")
+        assert evalcell("run", "-j1", "-q", "same.py", f"{name}.jsonl", "-o", file, *again).exit_code == 0
+    shown = evalcell("compare", *files).stdout
+    assert "output, base" in shown
+    assert "run both with" not in shown
 
 
 def against(*arguments: str) -> tuple[int, str]:

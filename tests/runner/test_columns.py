@@ -263,7 +263,7 @@ def test_there_is_one_guess_and_it_is_the_best(script: str, row: Any, mapping: d
 )
 @pytest.mark.parametrize("file", [True, False])
 def test_columns_of_other_uses_are_guessed_once_too(
-    script: str, tmp_path: Path, more: dict[str, str], words: str, file: bool
+    script: str, tmp_path: Path, more: dict[str, Any], words: str, file: bool
 ) -> None:
     row = GERMAN | DEEP | {"output": "a", "reference": "a"}
     path = tmp_path / "rows.jsonl"

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from runner import Comparison, NotComparableError, compare_runs
+from runner import Comparison, InputError, NotComparableError, compare_runs
+from runner.compare.files import find_source
 from runner.compare.gate import worse_gate
+from runner.compare.rows import source_rows
 from runner.evaluators.load import parse_evaluator
 from runner.output.digests import Digests
 from runner.output.manifest import conditions
-from runner.output.row_cells import Layout
+from runner.output.row_cells import Layout, columns_of
+from runner.reports.comparison import facts, sentence
+from runner.reports.comparison import verdict as said
+from runner.reports.content import RunContent
+from runner.reports.runs import read_parts
 from runner.request import RunRequest, prepare
 from runner.types import Result, Score
 from tests.runner.finished_runs import BASE, broken, compared, folder, given, result, shifted, write
@@ -106,8 +112,93 @@ def test_clusters_are_by_a_column_that_results_carry(tmp_path: Path) -> None:
     assert alone.ci_high is not None
     assert together.ci_high is not None
     assert together.ci_high - 0.05 == pytest.approx(2 * (alone.ci_high - 0.05), rel=0.1), "four rows tell one thing"
-    with pytest.raises(NotComparableError, match="no result carries the column 'user'"):
+    with pytest.raises(InputError, match="no result carries a value of the column `user`"):
         compared(tmp_path, base, new, cluster="user")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".parquet"])
+def test_a_column_that_no_result_carries_is_told_with_those_that_they_carry(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    rows = [result(n, row={"lang": "de", "topic": None}) for n in range(6)]
+    path = write(tmp_path / f"base{suffix}", rows, Layout((), ("lang", "topic")))
+    with pytest.raises(InputError) as caught:
+        compare_runs(path, path, by="language")
+    assert str(caught.value) == (
+        "no result carries a value of the column `language` (did you mean `lang`?); the results carry `lang`, `topic`; "
+        "name one of them, or keep the column in both runs"
+    )
+    bare = write(tmp_path / f"bare{suffix}", BASE)
+    with pytest.raises(InputError, match="they carry no columns; keep the column in both runs"):
+        compare_runs(bare, bare, cluster="language")
+
+
+BOTH = {"a": Score(score=0.5), "b": Score(score=0.5)}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".parquet"])
+@pytest.mark.parametrize("told", ["minimize", {"a": "minimize", "b": "none"}])
+def test_results_say_which_scores_are_better(tmp_path: Path, suffix: str, told: Any) -> None:
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    outputs = BOTH if isinstance(told, dict) else {}
+    layout = Layout(tuple(outputs), ("direction",), direction=told)
+    base = write(
+        tmp_path / f"base{suffix}",
+        [one.model_copy(update={"outputs": outputs, "row": {"direction": "de"}}) for one in BASE],
+        layout,
+    )
+    new = write(tmp_path / f"new{suffix}", shifted(0.1, outputs=outputs, row={"direction": "de"}), layout)
+    found = compare_runs(base, new, by="row.direction" if suffix in (".csv", ".parquet") else "direction")
+    assert (found.direction, found.verdict, found.losses, [*found.by]) == ("minimize", "worse", 40, ["de"])
+    assert {name: one.direction for name, one in found.outputs.items()} == ({} if outputs == {} else told)
+    assert compare_runs(base, new, direction="maximize").verdict == "better", "what somebody says comes first"
+    [run] = read_parts([new])
+    assert isinstance(run, RunContent)
+    assert (run.summary.direction, run.shown.directed) == ("minimize", True)
+    assert run.shown.rows == () or run.shown.ranked
+
+
+def test_results_of_earlier_versions_are_read_as_they_were(tmp_path: Path) -> None:
+    old = Layout((), ("way",))
+    paths = [
+        write(tmp_path / f"{n}.csv", [one.model_copy(update={"row": {"way": "up"}}) for one in BASE], old)
+        for n in range(2)
+    ]
+    for path in paths:  # a column of the dataset could have this name
+        path.write_text(path.read_text().replace(",way", ",direction", 1))
+    found = compare_runs(*paths, by="direction")
+    assert (found.direction, found.verdict, [*found.by]) == ("none", None, ["up"])
+    _, row = next(source_rows(find_source(paths[0]), None))
+    assert isinstance(row, dict)
+    assert columns_of(row) == {"direction": "up"}
+
+
+@pytest.mark.parametrize("told", ['"up"', "7", "[1]", '{"a": "up"}', '{"a": ["maximize"]}', "null", '"{"'])
+def test_a_direction_that_no_run_writes_says_nothing(tmp_path: Path, told: str) -> None:
+    path = tmp_path / "base.jsonl"
+    path.write_text("".join(f'{{"id": "{n}", "score": {n}, "direction": {told}}}\n' for n in range(3)))
+    assert compare_runs(path, path).direction == "none"
+
+
+def test_figures_beside_a_verdict_do_not_speak_against_it(tmp_path: Path) -> None:
+    for shift, verdict, some in ((0.02, "better", False), (-0.02, "worse", False), (0.0, "not enough evidence", True)):
+        noisy = [result(n, 0.5 + 0.001 * (n * n % 11)) for n in range(40)]
+        new = [result(n, 0.5 + shift + 0.001 * (n * 3 % 11)) for n in range(40)]
+        found = compared(tmp_path, noisy, new)
+        shown = [name for name, value in facts(found) if value]
+        assert found.verdict == verdict
+        assert found.smallest_detectable is not None
+        assert ("smallest detectable difference" in shown) is some
+        assert any(name.startswith("rows needed") for name in shown) is some
+    found = compared(tmp_path, noisy, new, direction="none")
+    shown = [name for name, _ in facts(found)]
+    assert (said(found), "higher / lower / equal" in shown, "better / worse / equal" in shown) == (
+        "no verdict",
+        True,
+        False,
+    )
+    assert "which scores are better is not known; say it in the script's header" in sentence(found)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ _compared = several(
         COMPARED,
         "--direction",
         type=click.Choice(["maximize", "minimize"]),
-        help="Which scores are better.  [default: by the manifest, or the template]",
+        help="Which scores are better.  [default: by the results, or the template]",
     ),
     option(COMPARED, "--evaluator", metavar="SCRIPT", help="Take it from this evaluator's header."),
     option(COMPARED, "--by", metavar="COLUMN", help="Figures also by the values of a kept column."),
@@ -80,7 +80,7 @@ def compare(**given: Any) -> int:
     one sandbox.
 
     Rows pair by id, and by a hash of what the evaluator was given beside the output. What does not pair is named
-    and counted. To see outputs side by side, run with --keep output --keep reference.
+    and counted. To see outputs side by side, run with --keep all.
     """
     from runner.cli.commands import compare
 

@@ -41,7 +41,7 @@ def report(runs: tuple[str, ...], reports: tuple[str, ...], compare: bool, toler
     RUN is a results file (.jsonl, .json, .csv or .parquet) or a folder that `evalcell run -o run/` has written. Several
     runs are parts of one report. With --compare, the report is of the comparison of BASE and NEW, and of NEW.
 
-    Texts of rows are in it if the results carry them: `evalcell run ... --keep output --keep reference`.
+    Texts of rows are in it if the results carry them: `evalcell run ... --keep all`.
     """
     from runner.api.run import write_report
     from runner.cli.views import render

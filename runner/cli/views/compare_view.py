@@ -20,12 +20,13 @@ from runner.text import rows_of
 
 _STYLES = {"better": "bold green", "no worse": "green", "worse": "bold red", "not enough evidence": "yellow"}
 _WORDS = {"maximize": "higher is better", "minimize": "lower is better", "none": "which is better is not known"}
+_HEADER = 'say it in the script\'s header: output = {kind = "continuous", direction = "maximize"}'
 _LABELS = 6  # labels a side that the matrix has
 _GROUPS = 12
 
 
-def comparison_view(made: Comparison, width: int) -> RenderableType:
-    """All of it."""
+def comparison_view(made: Comparison, width: int, step: str = "add --direction maximize or minimize") -> RenderableType:
+    """All of it. `step` is what to do where nobody knows which scores are better."""
     parts: list[RenderableType] = []
     if made.worst:
         parts += [
@@ -34,13 +35,13 @@ def comparison_view(made: Comparison, width: int) -> RenderableType:
             Text(""),
         ]
         if not any(row.column for row in made.worst):
-            parts.append(Text("To see their outputs, run both with --keep output --keep reference.\n", style="dim"))
+            parts.append(Text("To see their outputs, run both with --keep all.\n", style="dim"))
     if (labels := _matrix(made)) is not None:
         parts += [Text("Labels, base down, new across", style="bold"), labels]
     for title, some in (("outputs", made.outputs), (made.by_column or "", made.by)):
         if some:
             parts += [_differences(safe(title), some), *_more(some)]
-    parts.append(render.facts(_figures(made)))
+    parts.append(render.facts(_figures(made, step)))
     return Group(*parts)
 
 
@@ -49,18 +50,19 @@ def baseline_view(baseline: Baseline, width: int) -> RenderableType:
     made = baseline.comparison
     if made is None:
         return render.text(f"not compared: {baseline.why}", "yellow", render.ERROR)
-    return Group(Text("\nCompared with the baseline\n", style="bold"), comparison_view(made, width))
+    return Group(Text("\nCompared with the baseline\n", style="bold"), comparison_view(made, width, _HEADER))
 
 
-def verdict_text(made: Difference) -> Text:
+def verdict_text(made: Difference, step: str) -> Text:
     """The verdict, with what to know beside it."""
     if made.direction == "none":
-        return Text("no verdict: which scores are better is not known; add --direction maximize", style="yellow")
+        why = f"which scores are better is not known; {step}" if made.compared else made.reason
+        return Text(f"no verdict: {why}", style="yellow")
     verdict = made.verdict or "no verdict"
     return Text.assemble((verdict, _STYLES.get(verdict, "yellow")), f": {made.reason}" if made.reason else "")
 
 
-def _figures(made: Comparison) -> Iterator[tuple[str, RenderableType]]:
+def _figures(made: Comparison, step: str) -> Iterator[tuple[str, RenderableType]]:
     for word, info in (("base", made.base), ("new", made.new)):
         about = [*info.evaluators, *(f"version {v}" for v in info.versions), *info.sandboxes]
         yield word, render.text(f"{info.name}: {rows_of(info.rows)}{', ' if about else ''}{', '.join(about)}")
@@ -89,9 +91,9 @@ def _figures(made: Comparison) -> Iterator[tuple[str, RenderableType]]:
             "with failures",
             render.text(f"{worst} if all that failed were worst for the new run, {best} if best", "red"),
         )
-    if made.smallest_detectable is not None:
-        yield "so many rows", Text(f"show a difference of {figure(made.smallest_detectable)} or more{_needed(made)}")
-    yield "verdict", verdict_text(made)
+    if made.unseen is not None:
+        yield "so many rows", Text(f"show a difference of {figure(made.unseen)} or more{_needed(made)}")
+    yield "verdict", verdict_text(made, step)
 
 
 def _pairs(made: Difference) -> str:
@@ -115,9 +117,9 @@ def _wins(made: Difference) -> str:
 
 
 def _needed(made: Difference) -> str:
-    if made.asked is None or made.rows_needed is None:
+    if made.asked is None or made.needed is None:
         return ""
-    return f"; about {rows_of(made.rows_needed)} would show one of {figure(made.asked)}"
+    return f"; about {rows_of(made.needed)} would show one of {figure(made.asked)}"
 
 
 def _differences(title: str, some: Mapping[str, Difference]) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 from runner.datasets.row_columns import RowColumns
 from runner.evaluators.column import BY_NAME, TEXTS, is_bare
 from runner.evaluators.mapping import Binding
+from runner.output.row_cells import run_layout
 from runner.output.stored_rows import stored_rows, whole_lines
 from runner.output.stored_run import Part, StoredRun
 from runner.pool.faults import Fault
@@ -61,8 +62,7 @@ class RunTask:
                 skipped = 0
                 if stored is not None:
                     skipped, self._identity = stored.rows, stored.identity
-                request = self._job.request
-                builder = SegmentBuilder(skipped + 1, repeats=request.repeat > 1, cached=request.cache)
+                builder = SegmentBuilder(skipped + 1, run_layout(prepared))
                 await asyncio.to_thread(stack.enter_context, work.open())
                 await self._score(work, builder, skipped)
             return RunEnded(state="finished", summary=work.summary())

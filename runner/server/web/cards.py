@@ -17,7 +17,20 @@ from runner.text import printable
 from sandboxes.base import Model
 
 _OWN = frozenset(
-    ("number", "id", "repeat", "cached", "evaluator", "version", "sandbox", "given", "outcome", "label", "score")
+    (
+        "number",
+        "id",
+        "repeat",
+        "cached",
+        "evaluator",
+        "version",
+        "sandbox",
+        "direction",
+        "given",
+        "outcome",
+        "label",
+        "score",
+    )
 ) | {"explanation", "error", "stdout", "truncated", "duration_ms", "outputs"}
 _CUT = 1500
 _PLACES = 3

@@ -4,29 +4,9 @@ from __future__ import annotations
 
 import sys
 
-try:
-    import os
-    import signal
-except KeyboardInterrupt:
-    sys.exit(130)
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
-
-
-def _quit(*_: object) -> None:
-    try:
-        os.write(2, b"interrupted\n")
-    finally:
-        os._exit(130)
-
-
-# Nothing has begun yet that would have to be ended. A KeyboardInterrupt could be lost in what imports call.
-for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
-    _number = getattr(signal, _name, None)  # Windows has no SIGHUP
-    if _number is not None and signal.getsignal(_number) is not signal.SIG_IGN:
-        signal.signal(_number, _quit)
 
 
 def _leave_folder() -> None:
@@ -50,12 +30,46 @@ def _leave_folder() -> None:
         sys.path[: len(first)] = [path for path in first if path and path != here]
 
 
+def _refuse_hidden(error: Exception) -> NoReturn:
+    """End with what hides a module that is needed; raise the error where nothing does."""
+    from runner.cli.hidden import cannot_import
+
+    if "--debug" in sys.argv or (why := cannot_import(error, starting=True)) is None:
+        raise error
+    sys.stderr.write(f"evalcell: {why}\n")
+    sys.exit(3)
+
+
+try:
+    import os
+
+    _leave_folder()  # first: a file of that folder may be named as what is imported next
+    import signal
+except KeyboardInterrupt:
+    sys.exit(130)
+except Exception as error:
+    _refuse_hidden(error)
+
+
+def _quit(*_: object) -> None:
+    try:
+        os.write(2, b"interrupted\n")
+    finally:
+        os._exit(130)
+
+
+# Nothing has begun yet that would have to be ended. A KeyboardInterrupt could be lost in what imports call.
+for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    _number = getattr(signal, _name, None)  # Windows has no SIGHUP
+    if _number is not None and signal.getsignal(_number) is not signal.SIG_IGN:
+        signal.signal(_number, _quit)
+
+
 def main() -> NoReturn:
     """The entry point."""
     if sys.version_info < (3, 11):  # noqa: UP036  (a folder of packages is not bound to one Python)
         sys.exit(f"evalcell needs Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}")
     try:
-        _leave_folder()
         from runner.cli import garbage
 
         garbage.collect_rarely()
@@ -67,12 +81,7 @@ def main() -> NoReturn:
 
         begin()
     except Exception as error:
-        from runner.cli.hidden import cannot_import
-
-        if "--debug" in sys.argv or (why := cannot_import(error, starting=True)) is None:
-            raise
-        sys.stderr.write(f"evalcell: {why}\n")
-        sys.exit(3)
+        _refuse_hidden(error)
 
 
 if __name__ == "__main__":

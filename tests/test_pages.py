@@ -258,7 +258,8 @@ def keys(page: str, title: str) -> set[str]:
 def test_the_reference_of_results_has_what_a_run_writes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.score_cache.store.cache_dir", lambda: here / "cache")
     page = "docs/reference/results.md"
-    head = "".join(f"# [tool.evalcell.outputs.{name}]\n# kind = 'freeform'\n" for name in "ab")
+    about = "# kind = 'freeform'\n# direction = 'maximize'\n"
+    head = "".join(f"# [tool.evalcell.outputs.{name}]\n{about}" for name in "ab")
     Path("two.py").write_text(f"# /// script\n{head}# ///\ndef evaluate(output):\n    return {{'a': 1, 'b': 2}}\n")
     Path("data.json").write_text('[{"output": "x", "kind": "y"}]')
     assert (

@@ -134,11 +134,19 @@ def test_the_variables_of_another_python_change_nothing() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", ["json.py", "enum.py", "signal.py"])
 @pytest.mark.parametrize("content", ["raise SystemError('mine')\n", "x = 1\n", "def (\n"])
-def test_a_module_that_hides_pythons_own(tmp_path: Path, content: str) -> None:
-    (tmp_path / "json.py").write_text(content)
+def test_a_module_that_hides_pythons_own(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
     done = sh(RUN, PYTHONPATH=f"{ROOT}:{tmp_path}")
-    refused(done, f"{tmp_path}/json.py, found by PYTHONPATH, hides a module", "env -u PYTHONPATH evalcell")
+    refused(done, f"{tmp_path}/{name}, found by PYTHONPATH, hides a module", "env -u PYTHONPATH evalcell")
+
+
+@pytest.mark.parametrize("name", ["json.py", "enum.py", "signal.py"])
+def test_the_folder_that_it_is_called_from_hides_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("x = 1\n")
+    done = sh(f'cd "{tmp_path}" && "{sys.executable}" -m runner --version', PYTHONPATH=f"{ROOT}:")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
 def test_a_fault_of_our_own_is_no_module_that_hides_another(monkeypatch: pytest.MonkeyPatch) -> None:

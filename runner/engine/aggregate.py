@@ -139,7 +139,9 @@ def _figures(evaluator: Evaluator, execution: Execution, rows: int) -> Figures:
     try:
         return Figures(aggregates=figures_of(execution.value, evaluator.language), aggregate_rows=rows)
     except InvalidResultError as e:
-        return _failed("invalid_result", str(e))
+        found = getattr(e, "figures", {})
+        update = {"aggregates": found, "aggregate_rows": rows if found else None}
+        return _failed("invalid_result", str(e)).model_copy(update=update)
 
 
 def _failed(kind: Any, message: str) -> Figures:

@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.evaluators.dialect import DIALECTS, Dialect
 from runner.results.normalize import InvalidResultError
-from runner.text import printable
+from runner.text import listed, printable
 from runner.types import ResultError
 from sandboxes.base import Language
 from sandboxes.record import Field, Record
@@ -22,6 +22,14 @@ NAME = 60
 _NOT_IN_NAMES = frozenset("<>=!")  # or no gate could name it
 
 
+class InvalidFiguresError(InvalidResultError):
+    """What `aggregate` returned has something that is no figure; `figures` are those beside it."""
+
+    def __init__(self, message: str, figures: dict[str, float | None] | None = None) -> None:
+        super().__init__(message)
+        self.figures = figures or {}
+
+
 class Figures(Record):
     """What `aggregate` said of all rows together."""
 
@@ -30,14 +38,14 @@ class Figures(Record):
     aggregate_rows: int | None = None
     """The rows that it was given: all that were scored or abstained. None if there are no figures."""
     aggregate_error: ResultError | None = None
-    """Why there are no figures."""
+    """Why there are no figures, or why one of them is missing."""
 
 
 def figures_of(value: Any, language: Language) -> dict[str, float | None]:
     """
     The figures in a returned JSON value: a number, or a dict of names to numbers or None.
 
-    Raises InvalidResultError, which shows the value and what is accepted.
+    Raises InvalidFiguresError, which shows the value and what is accepted, and has the figures that can be used.
     """
     dialect = DIALECTS[language]
     if not isinstance(value, dict):
@@ -50,7 +58,17 @@ def figures_of(value: Any, language: Language) -> dict[str, float | None]:
                 f"aggregate returned a figure named {dialect.value(name, 80)}; a name has 1 to {NAME} printable "
                 "characters, no spaces around it, and none of < > = !"
             )
-    return {name: None if one is None else _number(one, dialect, name) for name, one in value.items()}
+    found: dict[str, float | None] = {}
+    wrong: dict[str, str] = {}
+    for name, one in value.items():
+        try:
+            found[name] = None if one is None else _number(one, dialect, name)
+        except InvalidFiguresError as error:
+            wrong[name] = str(error)
+    if wrong:
+        first, *others = wrong
+        raise InvalidFiguresError(wrong[first] + (f"; nor is there one for {listed(others)}" if others else ""), found)
+    return found
 
 
 def _number(value: Any, dialect: Dialect, name: str | None = None) -> float:
@@ -62,7 +80,7 @@ def _number(value: Any, dialect: Dialect, name: str | None = None) -> float:
         if math.isfinite(number):
             return number
     of = "" if name is None else f" for {dialect.value(name, 80)}"
-    raise InvalidResultError(
+    raise InvalidFiguresError(
         f"aggregate returned {dialect.value(value, 80)}{of}; return a finite number, or {dialect.mapping} of names to "
         f"numbers: {dialect.object(f1='0.9')}; {dialect.none} says that there is no such figure"
     )

@@ -81,6 +81,21 @@ def test_what_is_no_figure_is_told(body: str, why: str, tmp_path: Path) -> None:
     assert why in summary.aggregate_error.message
 
 
+@pytest.mark.rotating("summary evaluators", "foreign")
+def test_a_text_among_figures_is_lost_alone_and_named(tmp_path: Path) -> None:
+    values = '[{"key": "a", "score": 0.5}, {"key": "verdict", "value": "good"}, {"key": "b", "score": 1}]'
+    script = f'def k(outputs: list[dict]):\n    return {{"results": {values}}}\n'
+    (tmp_path / "script.py").write_text(script)
+    summary = runner.evaluate(tmp_path / "script.py", ROWS, gates=["aggregate.a<0.5"]).summary
+    assert (summary.aggregates, summary.aggregate_rows) == ({"a": 0.5, "b": 1.0}, 4)
+    assert summary.aggregate_error is not None
+    assert "aggregate returned 'good' for 'verdict'; return a finite number" in summary.aggregate_error.message
+    assert [gate.verdict for gate in summary.gates] == ["passed"]
+    gated = runner.evaluate(tmp_path / "script.py", ROWS, gates=["aggregate.verdict<1"]).summary
+    assert [gate.verdict for gate in gated.gates] == ["unjudged"]
+    assert "for 'verdict'" in gated.gates[0].reason
+
+
 def test_one_that_may_be_either_is_refused_with_what_to_write() -> None:
     source = (
         "def k(outputs, reference_outputs):\n    return len(set(outputs) & set(reference_outputs)) / len(outputs)\n"

@@ -161,12 +161,13 @@ def _stats(prefix: str, stats: Stats) -> list[tuple[str, RenderableType]]:
 
 
 def _aggregates(summary: Summary) -> list[tuple[str, RenderableType]]:
-    """The figures of the whole dataset, one a line, or why there are none."""
-    if (error := summary.aggregate_error) is not None:
-        return [("aggregate", text(f"{error.kind}: {in_options(error.message)}", "red", ERROR))]
+    """The figures of the whole dataset, one a line, and why there are none, or one is missing."""
     rows: list[tuple[str, RenderableType]] = []
+    if (error := summary.aggregate_error) is not None:
+        rows.append(("aggregate", text(f"{error.kind}: {in_options(error.message)}", "red", ERROR)))
     for name, value in aggregates(summary).items():
-        of = f" (of {rows_of(summary.aggregate_rows or 0)})" if not rows else ""
+        first = len(rows) == (error is not None)
+        of = f" (of {rows_of(summary.aggregate_rows or 0)})" if first else ""
         rows.append(("aggregate" if not rows else "", text(f"{name} {value}{of}")))
     return rows
 

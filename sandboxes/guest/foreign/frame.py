@@ -198,14 +198,20 @@ def several(found: dict[str, Any], why: str) -> Any:
 
 
 def figures(found: dict[str, Any], name: str) -> dict[str, Any]:
-    """The results of a function that judges all rows together, as numbers by their names. Raises ValueError."""
+    """
+    The results of a function that judges all rows together, as numbers by their names; a text among them as it is.
+
+    Raises ValueError where there is no number.
+    """
     if "invalid" in found:
         raise ValueError(found["invalid"])
     named_results = found.get("outputs") or {name: found}
-    for key, one in named_results.items():
-        if one.get("score") is None and one.get("label") is not None:
-            raise ValueError(f"{key} is the text {words(one['label'])}: a figure of all rows is a number")
-    return {key: one.get("score") for key, one in named_results.items()}
+    silent = {key: one.get("label") for key, one in named_results.items() if one.get("score") is None}
+    texts = {key: label for key, label in silent.items() if label is not None}
+    if texts and len(texts) == len(named_results):
+        key, text = next(iter(texts.items()))
+        raise ValueError(f"{key} is the text {words(text)}: a figure of all rows is a number")
+    return {key: one.get("score") for key, one in named_results.items()} | texts
 
 
 def as_object(value: Any, key: str) -> Any:

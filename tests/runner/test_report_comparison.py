@@ -54,8 +54,6 @@ def test_each_kind_of_report_has_the_verdict_and_its_figures() -> None:
         "the mean went from 0.75 to 0.5: -0.25 (95 % interval -0.375 to -0.125)",
         "better / worse / equal 2 / 10 / 6",
         "rows scored in both 18 of 20",
-        "smallest detectable difference 0.125",
-        "rows needed to see 0.0625 72",
         "cat f1 of all rows 0.5 → none",
         "if what failed were worst / best -0.5 / +0.125",
         "2 rows only in the base (cat)",
@@ -72,6 +70,16 @@ def test_each_kind_of_report_has_the_verdict_and_its_figures() -> None:
     assert "comparison of cat worse the mean" in text
     assert verdicts(read(junit(parts))) == {"no worse": ["failure"], "run": ["system-out"]}
     assert [finding["check_name"] for finding in json.loads(code_quality(parts))] == ["evalcell/comparison"]
+
+
+def test_what_could_be_seen_is_told_where_nothing_was() -> None:
+    undecided, worse = comparison(verdict="not enough evidence"), comparison()
+    for report in (markdown_report, html_report):
+        text, other = (report([part]) for part in (undecided, worse))
+        assert "smallest detectable difference" in text
+        assert "rows needed to see 0.0625" in text
+        assert "smallest detectable" not in other
+        assert "rows needed" not in other
 
 
 @pytest.mark.parametrize(

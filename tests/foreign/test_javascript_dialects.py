@@ -6,7 +6,7 @@ import pytest
 
 from runner.errors import EvaluatorError
 from runner.evaluators.load import parse_evaluator
-from tests.foreign.published import Published, check
+from tests.foreign.published import OBJECTS, Published, check
 
 PROMPTFOO = [
     Published(
@@ -101,9 +101,125 @@ LANGFUSE = [
     ),
 ]
 
+LANGFUSE += [
+    Published(
+        "Langfuse's page, an arrow that takes its context apart",
+        "const evaluate = ({ observation, experiment }: EvaluationContext): EvaluationResult => {\n"
+        "  const same = observation.output === experiment?.itemExpectedOutput;\n"
+        "  return { scores: [{ name: 'exact', value: same ? 1 : 0 }] };\n};\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
+        "the same, exported, awaited, and taken apart further",
+        "export async function evaluate({ observation: { output }, experiment: { itemExpectedOutput: gold } }) {\n"
+        "  return { scores: [{ name: 'exact', value: output === gold, dataType: 'BOOLEAN' }] };\n}\n",
+        [("True", 1.0), ("False", 0.0)],
+    ),
+    Published(
+        "text is a label",
+        "const evaluate = ({ observation }: any = {}) => ({\n"
+        "  scores: [{ name: 'said', value: `got ${observation.output}`, dataType: 'TEXT', comment: 'why' }],\n});\n",
+        [("got 4", None), ("got paris", None)],
+    ),
+]
+
+LANGSMITH = [
+    Published(
+        "LangSmith's page, TypeScript",
+        "function performEval(run, example) {\n"
+        "  return { exact: run.outputs.answer === example.outputs.answer ? 1 : 0, n: run.outputs.answer.length };\n}\n",
+        [{"exact": (None, 1.0), "n": (None, 1.0)}, {"exact": (None, 0.0), "n": (None, 5.0)}],
+    ),
+    Published(
+        "LangSmith's page, one score with a comment, typed and awaited; objects in the rows",
+        'async function performEval(run: any, example: any) {\n  const same = run["outputs"]["answer"] === '
+        'example["outputs"]["answer"];\n  return { score: same, comment: "compared" };\n}\n',
+        [("True", 1.0), ("False", 0.0)],
+        OBJECTS,
+    ),
+    Published(
+        "LangSmith's page, online, several results",
+        "const performEval = (run) => ({\n"
+        "  results: [{ key: 'a', score: 1 }, { key: 'b', value: run.inputs.question }],\n});\n",
+        [{"a": (None, 1.0), "b": ("2 + 2", None)}, {"a": (None, 1.0), "b": ("capital of France", None)}],
+    ),
+    Published(
+        "LangSmith's docs, the SDK's function of one object",
+        "import type { EvaluationResult } from 'langsmith/evaluation';\n\nexport const correct = async "
+        "({ outputs, referenceOutputs }: { outputs: any; referenceOutputs?: any }): Promise<EvaluationResult> => ({\n"
+        "  key: 'correct', score: outputs?.answer === referenceOutputs?.answer, comment: 'c', anything: 1,\n});\n",
+        [("True", 1.0), ("False", 0.0)],
+    ),
+    Published(
+        "LangSmith's docs, a run and an example",
+        "export function shorter(run, example) {\n"
+        "  return { key: 'shorter', score: run.outputs.output.length < example.outputs.output.length ? 1 : 0 };\n}\n",
+        [(None, 0.0), (None, 0.0)],
+    ),
+    Published(
+        "what the SDK refuses, and keys that a plain text cannot have",
+        "export const odd = ({ outputs }) => outputs.a === outputs.b ? { score: 'x', key: 'a' } : [{ score: 1 }];\n",
+        ["raised", "invalid_result"],
+        [{"output": "text", "reference": ""}, {"output": {"a": 1}, "reference": ""}],
+    ),
+]
+
+BODY = "(output, context) { return output === context.vars.expected; }"
+FORMS = [
+    (f"module.exports = {{ grade{BODY} }};", "grade"),
+    (f"module.exports = {{ async grade{BODY}, other() {{}} }};", "grade"),
+    (f"module.exports = {{ 'grade': function {BODY} }};", "grade"),
+    (f"function grade{BODY}\nmodule.exports = {{ grade }};", "grade"),
+    (f"exports = module.exports = {{ grade{BODY} }};", "grade"),
+    (f"module.exports = exports = function {BODY};", None),
+    (f"exports.grade = exports.other = function {BODY};", "grade"),
+    (f"module['exports']['grade'] = function {BODY};", "grade"),
+    (f"Object.assign(module.exports, {{ grade{BODY} }});", "grade"),
+    (f"module.exports = Object.assign({{}}, {{ grade{BODY} }});", "grade"),
+    (f"Object.defineProperty(exports, 'grade', {{ value: function {BODY} }});", "grade"),
+    (
+        "Object.defineProperty(exports, '__esModule', { value: true });\nexports.default = grade;\n"
+        f"function grade{BODY}",
+        None,
+    ),
+    (f"const more = {{ grade{BODY} }};\nmodule.exports = {{ ...more, other: 1 }};", "grade"),
+    (f"(function () {{ module.exports = {{ grade{BODY} }}; }})();", "grade"),
+    (f"(() => {{ exports.grade = function {BODY}; }})();", "grade"),
+    (f"function grade{BODY}\nif (typeof module !== 'undefined') {{ module.exports = {{ grade }}; }}", "grade"),
+    (f"const make = () => ({{ grade{BODY} }});\nmodule.exports = make();", "grade"),
+    (f"class Grader {{ grade{BODY} }}\nmodule.exports = new Grader();", "grade"),
+    (f"class Grader {{ static grade{BODY} }}\nmodule.exports = Grader;", "grade"),
+    (f"module.exports = {{ default: function {BODY} }};", None),
+    (f"const wrap = (f) => (...all) => f(...all);\nmodule.exports = wrap(function {BODY});", None),
+    (f"export default {{ grade{BODY} }};", "grade"),
+    (f"const graders = {{ grade: function {BODY} }};\nexport default graders;", "grade"),
+    (f"function own{BODY}\nexport {{ own as grade }};", "grade"),
+    (f"function own{BODY}\nexport {{ own as default }};", None),
+]
+
 
 @pytest.mark.rotating("dialect", "foreign", "scripts")
-@pytest.mark.parametrize(("dialect", "every"), [("promptfoo", PROMPTFOO), ("langfuse", LANGFUSE)])
+def test_every_form_of_export_is_found() -> None:
+    every = [Published("", text, [("pass", 1.0), ("fail", 0.0)], entry=entry) for text, entry in FORMS]
+    check("promptfoo", [one._replace(language="typescript") for one in every], "deno")
+
+
+def test_of_several_exports_those_that_fit_are_named() -> None:
+    with pytest.raises(EvaluatorError, match=r"say which: `a\.js:one`, `a\.js:two`$"):
+        parse_evaluator(
+            "module.exports = { one(output, context) {}, two: (o) => 1, far(a, b, c) {}, x: 1 };\n",
+            "a",
+            "a.js",
+            language="typescript",
+        )
+    with pytest.raises(EvaluatorError, match=r"total\(namedScores, context\) is promptfoo's function for the score of"):
+        parse_evaluator("module.exports = { total(namedScores, context) {} };\n", "a", "a.js", language="typescript")
+
+
+@pytest.mark.rotating("dialect", "foreign", "scripts")
+@pytest.mark.parametrize(
+    ("dialect", "every"), [("promptfoo", PROMPTFOO), ("langfuse", LANGFUSE), ("langsmith", LANGSMITH)]
+)
 def test_published_scripts_run_as_they_are(dialect: str, every: list[Published]) -> None:
     check(dialect, [one._replace(language="typescript") for one in every], "deno")
 

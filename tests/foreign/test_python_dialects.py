@@ -144,7 +144,7 @@ LANGFUSE = [
         "def evaluate(ctx):\n    kind = ctx.observation.output\n    truth = Score(' TRUE ', 'truth', 'BOOLEAN')\n"
         "    if kind == '4':\n        return EvaluationResult([truth, Score('said', 'about', 'TEXT')])\n"
         "    return EvaluationResult([Score(0.5, 'a', comment=5)])\n",
-        [{"truth": ("True", 1.0), "about": (None, None)}, "invalid_result"],
+        [{"truth": ("True", 1.0), "about": ("said", None)}, "invalid_result"],
     ),
     Published(
         "the page's own refusals",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -19,10 +20,10 @@ HIDDEN = "<evalcell>"
 
 
 def program(part: str, evaluator: Evaluator, *beside: str, **options: object) -> str:
-    """The program of a script, in its language; `beside` and `options` are for Python alone."""
+    """The program of a script, in its language; `beside` is for Python alone."""
     entry = evaluator.entry or ""
     if evaluator.language == "typescript":
-        return javascript_program(part, entry, evaluator.source)
+        return javascript_program(part, entry, evaluator.source, options)
     return python_program(part, entry, evaluator.source, *beside, **options)
 
 
@@ -42,7 +43,7 @@ def python_program(part: str, entry: str, source: str, *beside: str, **options: 
     )
 
 
-def javascript_program(part: str, entry: str, source: str) -> str:
+def javascript_program(part: str, entry: str, source: str, options: Mapping[str, object] | None = None) -> str:
     """
     A program that exports the function `ENTRY`, by what `evalcellPart` of a guest part makes of the script.
 
@@ -63,14 +64,16 @@ def javascript_program(part: str, entry: str, source: str) -> str:
         imports = "".join(f"import evalcell_{each} from 'node:{each}';" for each in sorted(names))
         known = ",".join(f"{each}:evalcell_{each}" for each in sorted(names))
         before = (
-            f"{imports}const module={{exports:{{}}}},exports=module.exports,"
+            f"{imports}let module={{exports:{{}}}},exports=module.exports,"
             f"require=(name)=>({{{known}}})[name.replace(/^node:/,'')];"
         )
         self = "() => ({ default: module.exports })"
     own = (
         f"() => {entry}" if entry in module.functions and entry.isidentifier() and entry != "default" else "() => null"
     )
-    return _exported(f"{before}{source}\n;{text}\n", f"evalcellPart({name}, {self}, {own})", source.count("\n") + 1)
+    given = f", {json.dumps(options)}" if options else ""
+    call = f"evalcellPart({name}, {self}, {own}{given})"
+    return _exported(f"{before}{source}\n;{text}\n", call, source.count("\n") + 1)
 
 
 def _exported(text: str, part: str, lines: int) -> str:

@@ -36,6 +36,8 @@ class Function(NamedTuple):
     decorators: tuple[str, ...] = ()
     """As written, without their arguments: `scorer`, `mlflow.genai.scorer`."""
     docstring: str = ""
+    parts: tuple[str, ...] = ()
+    """The keys of its first parameter in JavaScript, where that is taken apart."""
 
     @property
     def names(self) -> tuple[str, ...]:

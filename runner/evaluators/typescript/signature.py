@@ -204,6 +204,11 @@ def _destructured(script: Module, formal: _Formal, where: str) -> tuple[tuple[Pa
     return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), accepts_any
 
 
+def pattern_key(script: Module, part: Node) -> str | None:
+    """The key of one part of an object's pattern; None for what has none, or one that is made."""
+    return None if part.type in ("rest_pattern", "comment") else key_of(script, _key(part)[0])
+
+
 def _key(part: Node) -> tuple[Node, bool]:
     """The key of one part of `{ a, b = 1, c: d, e: f = 2 }`, and whether it has a default."""
     if part.type == "object_assignment_pattern":

@@ -43,7 +43,6 @@ function evalcellRules() {
     if (kind === "TEXT" && typeof value === "string" && (value.length < 1 || value.length > 500)) {
       return invalid(`the score ${name} is TEXT, and has not 1 to 500 characters`);
     }
-    if (kind === "TEXT" && typeof value === "string") return { explanation: text === null ? value : `${value}\n${text}` };
     if (typeof value === "string") return { label: value, explanation: text };
     return invalid(`the score ${name} has the value ${short(value)}: give it its data type, or a number`);
   }

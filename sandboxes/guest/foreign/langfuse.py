@@ -192,10 +192,8 @@ def scored(name: str, about: dict[str, Any]) -> dict[str, Any]:
         return invalid(f"the score {name} is NUMERIC, and its value {words(value)} is no number")
     if kind in ("CATEGORICAL", "TEXT") and not isinstance(value, str):
         return invalid(f"the score {name} is {kind}, and its value {words(value)} is no text")
-    if kind == "TEXT" and isinstance(value, str):
-        if not 0 < len(value.encode("utf-16-le", "surrogatepass")) <= 2 * _TEXT:
-            return invalid(f"the score {name} is TEXT, and has not 1 to {_TEXT} characters")
-        return {"explanation": value if text is None else f"{value}\n{text}"}
+    if kind == "TEXT" and not 0 < len(str(value).encode("utf-16-le", "surrogatepass")) <= 2 * _TEXT:
+        return invalid(f"the score {name} is TEXT, and has not 1 to {_TEXT} characters")
     if not number and not isinstance(value, str):
         return invalid(f"the score {name} has the value {words(value)}: give it the data type BOOLEAN, or a number")
     return score_of(value, text) or {}

@@ -65,11 +65,11 @@ class RunEvaluator:
     """The base class of LangSmith's evaluators."""
 
 
-def wrap(source: str, entry: str, page: bool, summary: bool, alone: dict[str, str]) -> Callable[..., Any]:
+def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, list[str]]) -> Callable[..., Any]:
     """
     The function that takes a row's words. `page`: it was written for the page.
 
-    `alone`: by a row's word, the one key that the script reads of it: a value that is no object stands there.
+    `read`: by a row's word, the keys that the script reads of it. A value that is no object stands under the only one.
     `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
     """
     stub("langsmith")
@@ -85,9 +85,9 @@ def wrap(source: str, entry: str, page: bool, summary: bool, alone: dict[str, st
     key = entry.rpartition(".")[2]
 
     def values_of(row: dict[str, Any]) -> dict[str, Any]:
-        inputs = part_of(row, "input", "inputs.", alone.get("input", "input"))
-        outputs = part_of(row, "output", "outputs.", alone.get("output", "output"))
-        reference = part_of(row, "reference", "reference_outputs.", alone.get("reference", "output"))
+        inputs = part_of(row, "input", "inputs.", "input", read.get("input"))
+        outputs = part_of(row, "output", "outputs.", "output", read.get("output"))
+        reference = part_of(row, "reference", "reference_outputs.", "output", read.get("reference"))
         metadata = row.get("metadata") or {}
         run = Run(inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata}, error=None)
         example = Example(inputs=inputs, outputs=reference, metadata=metadata, attachments={})
@@ -118,9 +118,19 @@ def wrap(source: str, entry: str, page: bool, summary: bool, alone: dict[str, st
     return summed if summary else calling(function, given, judged)
 
 
-def part_of(row: dict[str, Any], name: str, prefix: str, key: str) -> Any:
-    """A row's word as an object, with what was mapped into it: `outputs.answer`."""
-    return {**mapped(row, f"else.{prefix}")[0], **as_object(row.get(name), key), **mapped(row, prefix)[0]}
+def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[str] | None = None) -> Any:
+    """
+    A row's word as an object, with what was mapped into it: `outputs.answer`. `read`: the keys that are read of it.
+
+    Raises TypeError for a value that is none, where several other keys are read.
+    """
+    value, keys = row.get(name), read or [key]
+    inside, columns = mapped(row, prefix)[0], mapped(row, f"else.{prefix}")[0]
+    if len(keys) > 1 and key not in keys and not isinstance(value, dict | None) and not inside and not columns:
+        raise TypeError(
+            f"the row's {name} is no object, and the script reads {', '.join(keys)} of it; map {prefix}{keys[0]}"
+        )
+    return {**columns, **as_object(value, keys[0] if len(keys) == 1 else key), **inside}
 
 
 def _same(function: Any) -> Any:

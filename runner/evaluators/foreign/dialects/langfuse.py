@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only
@@ -15,6 +17,13 @@ _RUN = "item_results"
 """The parameter of what Langfuse calls after all rows."""
 _MARKS = ("observation", "experiment", "EvaluationContext")
 _KEYWORDS = {"input", "output", "expected_output", "metadata"}
+_PARTS = {"observation", "experiment"}
+"""What Langfuse's page gives."""
+_EXPECTED = re.compile(r"item_expected_output|itemExpectedOutput")
+_GUARD = re.compile(
+    r"experiment\s*(is\b|[=!]==?|and\b|&&|\?\s)|(not|!)\s*\(?(\w+\.)?experiment\b|\bif\s*\(?\s*(\w+\.)?experiment\b"
+)
+"""How a script asks whether there is an experiment; `experiment?.` is for its types."""
 _STUBS = {"langfuse", "langfuse.Evaluation", "langfuse.experiment", "langfuse.experiment.Evaluation"}
 
 
@@ -35,6 +44,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         for word, own in (("reference", "expected_output"), ("input", "input"))
         if own in function.required and not page and not summary and uses(module, function.name, own)
     }
+    if page and _EXPECTED.search(module.source) and not _GUARD.search(module.source):
+        needs.add("reference")
     found = Found.of(module, function, packages, sure=page is not None or summary)
     return found._replace(summary=summary, parameters=row({"reference": ("expected_output",)}, needs))
 
@@ -42,7 +53,12 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
 def _of_page(module: ScriptModule, named: bool) -> Function | None:
     """`evaluate` of one parameter that nobody else fills, in a script that uses what Langfuse gives."""
     function = module.functions.get(PAGE)
-    if function is None or len(function.required) != 1 or function.decorators or function.names[0] == PATTERN:
+    if function is None or function.decorators:
+        return None
+    if function.names[:1] == (PATTERN,):  # an object of Langfuse's, and not one of a row's columns, is taken apart
+        own = bool(function.parts) and {*function.parts} <= _PARTS
+        return function if own and len(function.required) <= 1 else None
+    if len(function.required) != 1:
         return None
     return function if any(mark in module.source for mark in _MARKS) or (function.names[0] == "ctx" and named) else None
 
@@ -74,7 +90,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langfuse",
     title="a Langfuse evaluator",
-    version=3,
+    version=4,
     read=_read,
     program=_program,
     languages=("python", "typescript"),

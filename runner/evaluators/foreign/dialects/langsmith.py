@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from runner.evaluators.column import BY_NAME
@@ -18,6 +19,14 @@ _WORDS = ("inputs", "outputs", "reference_outputs")
 _OWN = {"output": "outputs", "reference": "reference_outputs", "input": "inputs"}
 _SUPPORTED = {"run", "example", "runs", "examples", *_WORDS, "attachments"}
 _OF_RUNS = {*_WORDS, "extra", "metadata", "attachments", "child_runs", "trace_id"}
+JAVASCRIPT_PAGE = "performEval"
+_JAVASCRIPT = {"run", "example", "inputs", "outputs", "referenceOutputs", "attachments"}
+_READ = {
+    "output": r"(?:run\.)?outputs",
+    "reference": r"(?:referenceOutputs|example\.outputs)",
+    "input": r"(?:(?:run|example)\.)?inputs",
+}
+"""By a row's word, how JavaScript writes what is read of it."""
 _STUBS = {
     *("langsmith", "langsmith.schemas", "langsmith.schemas.Run", "langsmith.schemas.Example"),
     *("langsmith.evaluation", "langsmith.evaluation.evaluator"),
@@ -31,6 +40,8 @@ _STUBS = {
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    if module.language == "typescript":
+        return _read_javascript(module, entry, named)
     function = _function(module, entry, named)
     if function is None:
         return None
@@ -42,6 +53,43 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     )
     parameters = row({word: (name,) for word, name in _OWN.items()}) if summary else (*_parameters(module, function),)
     return found._replace(summary=summary and function.name != PAGE, parameters=parameters)
+
+
+def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    page = module.functions.get(JAVASCRIPT_PAGE) if entry in (None, JAVASCRIPT_PAGE) else None
+    some = [module.called(entry)] if entry is not None else [*module.functions.values()]
+    own = [one for one in some if one is not None and (_is_javascript(one) or named)]
+    function = page or (own[0] if len(own) == 1 else None)
+    if function is None:
+        return None
+    read = _read_keys(module.source)
+    taken = {*BY_NAME, *read["output"]}
+    columns = {
+        word: (own, *(key for key in read[word] if word != "output" and len(read[word]) == 1 and key not in taken))
+        for word, own in _OWN.items()
+    }
+    columns["reference"] += ("referenceOutputs",)
+    asked = {"reference"} if read["reference"] or "referenceOutputs" in function.parts else set[str]()
+    sure = page is not None or any(part in ("referenceOutputs", "run", "example") for part in function.parts)
+    return Found.of(module, function, sure=sure)._replace(parameters=row(columns, asked))
+
+
+def _is_javascript(function: Function) -> bool:
+    """A function of one object with what LangSmith gives, or of a run and an example."""
+    parts = {*function.parts}
+    if parts:
+        return parts <= _JAVASCRIPT and bool(parts & {"outputs", "referenceOutputs", "run", "example"})
+    return function.names[:1] == ("run",) and function.names[1:] in ((), ("example",))
+
+
+def _read_keys(source: str) -> dict[str, list[str]]:
+    """By a row's word, the keys that a script in JavaScript reads of it."""
+    plain = re.sub(r"""\[\s*["'](\w+)["']\s*\]""", r".\1", source)
+    plain = re.sub(r"[?!]\.", ".", re.sub(r"\?\.\.", ".", plain))
+    return {
+        word: list(dict.fromkeys(match[1] for match in re.finditer(rf"(?<![\w.]){names}\.(\w+)", plain)))
+        for word, names in _READ.items()
+    }
 
 
 def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
@@ -100,12 +148,13 @@ def _is_ours(function: Function) -> bool:
 
 
 def _program(evaluator: Evaluator) -> str:
+    if evaluator.language == "typescript":
+        return program("langsmith", evaluator, read=_read_keys(evaluator.source))
     module = read_python(evaluator.source, evaluator.name)
     function = module.called(evaluator.entry or "")
     read = {word: _keys(module, function, word) for word in _OWN} if function else {}
-    alone = {word: names[0] for word, names in read.items() if len(names) == 1}
     page, summary = evaluator.entry == PAGE, not evaluator.evaluates
-    return program("langsmith", evaluator, page=page, summary=summary, alone=alone)
+    return program("langsmith", evaluator, page=page, summary=summary, read=read)
 
 
 DIALECT = ForeignDialect(
@@ -115,6 +164,7 @@ DIALECT = ForeignDialect(
     read=_read,
     program=_program,
     marks="one takes `run` and `example`, or `outputs`, `reference_outputs` and `inputs`",
+    languages=("python", "typescript"),
     arguments={
         "output": "run.outputs",
         "reference": "example.outputs (reference_outputs)",

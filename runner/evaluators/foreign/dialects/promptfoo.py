@@ -7,6 +7,7 @@ from runner.evaluators.foreign.evidence import reads_object
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, only
 from runner.evaluators.foreign.types import INLINE, ForeignDialect, Found
+from runner.text import listed
 from runner.types import Evaluator
 from sandboxes.base import Language
 
@@ -23,6 +24,13 @@ _CONTEXT = ("context", "ctx", "_context", PATTERN)
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     first = _ENTRY if module.language == "python" else _DEFAULT
     function = module.called(entry or first)
+    if function is None and entry is None and module.is_common and _DEFAULT not in module.values:
+        _refuse_unnamed(module)
+    if function is None and module.language == "typescript":
+        name = entry or _DEFAULT
+        made = {name, *([_DEFAULT] if entry else [])} & module.values.keys()  # found when it is run
+        if made and (named or module.is_common):
+            return Found(name, signature=f"{name}(output, context)", sure=module.is_common)
     if function is None and entry is None:
         some = {one.name: one for one in module.functions.values() if _is_ours(module, one)}
         alone = only(module, some, None, "a promptfoo assertion") if named or module.language == "python" else None
@@ -48,6 +56,25 @@ def _takes_context(module: ScriptModule, function: Function) -> bool:
     if len(function.names) < 2 or function.names[1].startswith("_"):
         return True
     return reads_object(module, function, function.names[1], _KEYS) is not False
+
+
+def _refuse_unnamed(module: ScriptModule) -> None:
+    """Raise EvaluatorError for a CommonJS module of which one function has to be named."""
+    fitting = [
+        one.name for one in module.functions.values() if 0 < len(one.names) <= 2 and one.names[0] != "namedScores"
+    ]
+    scoring = next((one for one in module.functions.values() if one.names[:1] == ("namedScores",)), None)
+    if scoring is not None and not fitting:
+        raise EvaluatorError(
+            f"{module.where}:{scoring.line}: {scoring.words} is promptfoo's function for the score of several "
+            "assertions, and judges no output"
+        )
+    if fitting:
+        every = listed([f"{module.where}:{name}" for name in fitting], 6)
+        raise EvaluatorError(
+            f"{module.where} exports {listed(fitting, 6)}, and promptfoo calls none of them by itself; say which: "
+            f"{every}"
+        )
 
 
 def read_inline(source: str, where: str, language: Language) -> Found:

@@ -72,7 +72,6 @@ function line(answer) {
     const name = data.scores.length > 1 ? one.name : '';
     const said = one.comment ?? null;
     if (one.dataType === 'BOOLEAN') outputs[name] = [one.value ? 'True' : 'False', one.value, said];
-    else if (one.dataType === 'TEXT') outputs[name] = [null, null, said === null ? one.value : `${one.value}\n${said}`];
     else outputs[name] = typeof one.value === 'string' ? [one.value, null, said] : [null, one.value, said];
   }
   const some = Object.values(outputs).some(([label, score]) => label !== null || score !== null);

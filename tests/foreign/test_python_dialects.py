@@ -213,6 +213,21 @@ BRAINTRUST = [
         [(None, 1.0), (None, 0.0)],
     ),
     Published(
+        "autoevals' own base, of which only the scoring is defined",
+        "from autoevals import Score\nfrom autoevals.partial import ScorerWithPartial\n\n\n"
+        "class Same(ScorerWithPartial):\n    def _run_eval_sync(self, output, expected=None, least=0, **kwargs):\n"
+        "        return Score(name=self._name(), score=max(least, int(output == expected)))\n",
+        [(None, 1.0), (None, 0.0)],
+    ),
+    Published(
+        "the same with arguments of its own",
+        "from autoevals import Score\nfrom autoevals.partial import ScorerWithPartial\n\n\n"
+        "class Same(ScorerWithPartial):\n    def _run_eval_sync(self, output, expected=None, least=0, **kwargs):\n"
+        "        return Score(name=self._name(), score=max(least, int(output == expected)))\n\n\n"
+        "Near = Same.partial(least=0.5)\n",
+        [(None, 1.0), (None, 0.5)], entry="Near", dialect="braintrust",
+    ),
+    Published(
         "Braintrust's framework, names that it does not know are given by position, input first",
         "def compare(first, expected):\n    return float(first['question'] == '2 + 2')\n",
         [(None, 1.0), (None, 0.0)], dialect="braintrust",

@@ -27,6 +27,7 @@ READ = {
     "mlflow/kind.py": ("mlflow", "Longer", ("mlflow-skinny", "pandas")),
     "pydantic-evals/overlap.py": ("pydantic-evals", "Overlap", ("pydantic-evals",)),
     "phoenix/words.py": ("phoenix", "words", ("arize-phoenix-evals",)),
+    "phoenix/bound.py": ("phoenix", "bound", ("arize-phoenix-evals",)),
     "opik/words.py": ("opik", "Words", ("opik",)),
     "weave/words.py": ("weave", "Words", ("weave",)),
     "weave/function.py": ("weave", "same", ("weave",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
-from runner.evaluators.foreign.module import Class, Function, ScriptModule, only
+from runner.evaluators.foreign.module import Class, Function, ScriptModule, dotted, only
 from runner.evaluators.foreign.reads import reads
 from runner.evaluators.foreign.types import ForeignDialect, Found, asked, row
 from runner.evaluators.header import read_header
@@ -42,6 +43,8 @@ class Vendor:
     """By the row's word: the tool's own names for it."""
     by_column: tuple[str, ...] | None = None
     """Not None: a function takes columns by its parameters' names, but for these, which the tool fills itself."""
+    makers: tuple[str, ...] = ()
+    """The last parts of functions whose value is one of the vendor's, too: `bound = bind_evaluator(words, …)`."""
     bound: str = ""
     """A word by which a script says itself which columns it takes; then none is asked for."""
 
@@ -62,7 +65,13 @@ def dialect(
 
 def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
     """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
-    candidate = only(module, dict(_candidates(module, vendor)), entry, title)
+    candidates, inside = dict(_candidates(module, vendor)), set[str]()
+    for name, call in _made(module, vendor):
+        candidates[name] = Function(name, (), True, call.lineno)
+        inside |= {one.id for one in ast.walk(call) if isinstance(one, ast.Name)}
+    if entry is None:  # what another is made of is not meant by itself
+        candidates = {name: one for name, one in candidates.items() if name not in inside}
+    candidate = only(module, candidates, entry, title)
     if candidate is None:
         return None
     name, function = candidate
@@ -89,6 +98,17 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
         return asked(function._replace(parameters=(*left,)), vendor.columns)
     known = dict(vendor.columns)
     return row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
+
+
+def _made(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, ast.Call]]:
+    """What the vendor's makers make at the script's top level, as `create_evaluator(…)(function)` does."""
+    for name, value in module.values.items():
+        if isinstance(value, ast.Call):
+            decorated = isinstance(value.func, ast.Call)
+            called = value.func.func if isinstance(value.func, ast.Call) else value.func
+            wanted = vendor.decorators if decorated else vendor.makers
+            if _is(module.whole_name(dotted(called)), vendor.package, wanted):
+                yield name, value
 
 
 def _candidates(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, Function]]:

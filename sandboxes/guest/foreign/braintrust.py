@@ -98,11 +98,31 @@ class Scorer(ABC):
         """Score one output."""
 
 
+class ScorerWithPartial(Scorer):
+    """A scorer of which `partial` makes one with arguments of its own."""
+
+    @classmethod
+    def partial(cls, **given: Any) -> type[Scorer]:
+        """Return the class with these arguments, which a call may replace."""
+
+        def eval(self: Any, output: Any, expected: Any = None, **more: Any) -> Any:
+            return self._run_eval_sync(output, **asked(expected, more))
+
+        async def eval_async(self: Any, output: Any, expected: Any = None, **more: Any) -> Any:
+            return await self._run_eval_async(output, **asked(expected, more))
+
+        def asked(expected: Any, more: dict[str, Any]) -> dict[str, Any]:
+            return {**given, **more, **({} if expected is None else {"expected": expected})}
+
+        return type(cls.__name__, (cls,), {"eval": eval, "eval_async": eval_async})
+
+
 _SCORES = {"Score": Score, "Scorer": Scorer}
 _STUBS: dict[str, dict[str, type]] = {
     **dict.fromkeys(("braintrust", "braintrust.score", "braintrust_core.score"), _SCORES),
     **dict.fromkeys(("autoevals", "autoevals.score"), _SCORES),
     "braintrust.framework": {},
+    "autoevals.partial": {"ScorerWithPartial": ScorerWithPartial},
     "autoevals.serializable_data_class": {"SerializableDataClass": SerializableDataClass},
 }
 

@@ -67,7 +67,7 @@ TRIALS = [
     ),
     *trials("mlflow", "mlflow_oracle.py", "shapes", ("same.py", "same", {}), ("kind.py", "Longer", {"least": 250})),
     *trials("pydantic-evals", "pydantic_evals_oracle.py", "Shapes", ("overlap.py", "Overlap", {"least": 0.25})),
-    *trials("phoenix", "phoenix_oracle.py", "shapes", ("words.py", "words", {})),
+    *trials("phoenix", "phoenix_oracle.py", "shapes", ("words.py", "words", {}), ("bound.py", "bound", {})),
     *trials("opik", "opik_oracle.py", "Shapes", ("words.py", "Words", {})),
     *trials("langsmith", "langsmith_oracle.py", "shapes", ("words.py", "words", {})),
     *trials("langfuse", "langfuse_oracle.py", "shapes", ("words.py", "words", {})),
@@ -76,6 +76,7 @@ TRIALS = [
         "braintrust_oracle.py",
         "handler",
         ("words.py", "handler", {}),
+        ("partial.py", "Longer", {}),
         *(("packaged.py", name, {}) for name in ("ExactMatch", "Levenshtein", "JSONDiff")),
     ),
     *trials(
@@ -84,7 +85,7 @@ TRIALS = [
         "get_assert",
         ("words.py", "get_assert", {}),
         ("words.ts", "default", {"least": 0.5}),
-        ("named.mjs", "longer", {}),
+        *((script, "longer", {}) for script in ("named.mjs", "method.cjs", "object.mjs")),
         *((script, "<inline>", {}) for script in ("inline.js", "filled.js", "filled.py")),
     ),
     Trial("promptfoo", "promptfoo_oracle.mjs", "shapes.cjs", "default", "shapes"),
@@ -97,7 +98,14 @@ TRIALS = [
         ("words.py", "Words", {"least": 0.5}),
     ),
     *(Trial("ragas", "ragas_oracle.py", "collected.py", "rouge", rows, memory=384) for rows in ("text", "json")),
-    *trials("trl", "trl_oracle.py", "reward", ("words.py", "reward", {}), ("words.py", "later", {})),
+    *trials(
+        "trl",
+        "trl_oracle.py",
+        "reward",
+        ("words.py", "reward", {}),
+        ("words.py", "later", {}),
+        ("columns.py", "reward", {}),
+    ),
     *(
         Trial("openai", "openai_oracle.py", f"{metric}.json", "<json>", rows)
         for metric in ("fuzzy_match", "bleu", "gleu", "rouge_2", "rouge_l")

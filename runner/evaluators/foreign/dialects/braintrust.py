@@ -18,6 +18,7 @@ _ENTRY = "handler"
 _WORDS = {"input", "output", "expected", "metadata", "trace", "id", "tags"}
 """What Braintrust calls a function with."""
 _BASES = {"autoevals.Scorer", "autoevals.score.Scorer", "braintrust.Scorer", "braintrust.score.Scorer"}
+_BASES |= {"autoevals.ScorerWithPartial", "autoevals.partial.ScorerWithPartial"}
 _EVALS = tuple(
     f"{module}.{name}" for module in ("braintrust", "braintrust.framework") for name in ("Eval", "EvalAsync")
 )
@@ -34,6 +35,7 @@ _STUBS = {
     *("braintrust.projects", "braintrust.projects.create"),
     *("braintrust_core.score.Score", "braintrust_core.score.Scorer", "autoevals", "autoevals.Score"),
     *("autoevals.Scorer", "autoevals.score.Score", "autoevals.score.Scorer"),
+    *("autoevals.partial", "autoevals.partial.ScorerWithPartial", "autoevals.ScorerWithPartial"),
     "autoevals.serializable_data_class.SerializableDataClass",
 }
 _COMPARING = {"ExactMatch", "Levenshtein", "LevenshteinScorer", "NumericDiff", "JSONDiff", "ListContains"}

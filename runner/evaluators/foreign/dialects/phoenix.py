@@ -14,6 +14,7 @@ DIALECT = dialect(
         decorators=("create_evaluator",),
         distributions=("arize-phoenix",),
         by_column=(),
+        makers=("bind_evaluator",),
         bound="bind",
     ),
     {},

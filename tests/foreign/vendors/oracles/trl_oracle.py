@@ -97,7 +97,8 @@ def judge(function: Any, rows: list[Row], given: Row) -> Iterable[Said]:
 def rewards(trainer: Any, rows: list[Row]) -> Iterable[Said]:
     """What a trainer with one reward function makes of each row, alone."""
     for row in rows:
-        inputs = [{**row.get("metadata", {}), "reference": row.get("reference"), "prompt": row.get("input")}]
+        own = row.get("metadata", {})
+        inputs = [{**own, "metadata": own, "reference": row.get("reference"), "prompt": row.get("input")}]
         try:
             found = trainer._calculate_rewards(inputs, [row.get("input")], [row.get("output")], [[]])
         except Exception as error:

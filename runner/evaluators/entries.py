@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
@@ -255,7 +255,22 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     _refuse_lists(text, where, entry)
     aggregate = aggregate_of(script.names.get(AGGREGATE))
     docstring = whole(ast.get_docstring(tree) or entry.docstring)
-    return Signature(entry.parameters, entry.accepts_any, docstring, aggregate=aggregate)
+    node = script.names.get(name)
+    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} if isinstance(node, _Signed) else None
+    parameters = with_reference(entry.parameters, used)
+    return Signature(parameters, entry.accepts_any, docstring, aggregate=aggregate)
+
+
+def with_reference(parameters: tuple[Parameter, ...], used: Collection[str] | None) -> tuple[Parameter, ...]:
+    """
+    The parameters, of which a reference that may be left out is required where the function uses it.
+
+    Without it a function that was not written for evalcell would score all rows by nothing, without a word.
+    """
+    known = [one for one in parameters if plain_name(one.name) in REFERENCES - OUTPUTS]
+    if len(known) != 1 or known[0].required or (used is not None and known[0].name not in used):
+        return parameters
+    return tuple(one.model_copy(update={"required": True}) if one is known[0] else one for one in parameters)
 
 
 def _refuse_lists(text: str, where: str, entry: Entry) -> None:

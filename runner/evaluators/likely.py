@@ -31,13 +31,13 @@ _OUTPUT = (
     "model_response llm_output llm_response llm_answer ai_response assistant_response bot_response answer outputs "
     "predictions responses candidate hypothesis actual actual_output generated_text generated_answer "
     "generated_response output_text predicted_answer assistant bot reply result solution_str solution_text preds hyp "
-    "submission student_answer guess model_completion"
+    "submission student_answer guess model_completion y_pred model_sample sample_output"
 )
 _REFERENCE = (
     "reference gold expected target label ground_truth groundtruth ideal reference_answer expected_output "
     "expected_answer expected_response gold_answer golden golden_answer correct_answer true_answer ref references "
     "truth gt labels targets correct solution canonical_solution ideal_response reference_output reference_response "
-    "answer answers best_answer gts gt_answer gold_label target_answer golds ans"
+    "answer answers best_answer gts gt_answer gold_label target_answer golds ans y_true"
 )
 _INPUT = (
     "input question prompt query instruction instructions input_text user_input user_query user_message inputs request "
@@ -47,6 +47,14 @@ _CONTEXT = "context contexts retrieved_context retrieved_contexts documents docs
 _GROUPS = tuple(tuple(words.split()) for words in (_OUTPUT, _REFERENCE, _INPUT, _CONTEXT))
 """Names for the same thing, the likeliest first."""
 OUTPUTS, REFERENCES, INPUTS, _ = map(frozenset, _GROUPS)
+_ANSWER_WORDS = (
+    "reference references ref gold golden golds expected correct target targets ideal true truth gt gts label labels "
+    "groundtruth canonical solution key"
+)
+_GUESS_WORDS = "predicted prediction predictions pred preds generated generation hypothesis hyp actual"
+_OF_REFERENCES, _PREDICTED = (frozenset(words.split()) for words in (_ANSWER_WORDS, _GUESS_WORDS))
+"""Words of which one in a column's name says that it has the right answer, and that it has a model's."""
+_OF_OUTPUTS = _PREDICTED | {"output", "outputs", "completion", "response", "candidate"}
 
 
 def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
@@ -58,7 +66,10 @@ def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dic
     """
     have = list(columns)[:COLUMNS]
     some = list(parameters.items())[:_PARAMETERS]
-    ranked = {name: _ranked((column, name), have)[:_CANDIDATES] for name, column in some}
+    ranked = {
+        name: _ranked((column, name), [one for one in have if not _is_opposite(column, one)])[:_CANDIDATES]
+        for name, column in some
+    }
     return _best(ranked, list(ranked), ())[2]
 
 
@@ -98,6 +109,19 @@ def _step(key: str | int) -> str:
     if isinstance(key, str) and re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
         return f".{key}"
     return f"[{json.dumps(key, ensure_ascii=not str(key).isprintable())}]"
+
+
+def _is_opposite(wanted: str, column: str) -> bool:
+    """True for a column of the reference where an output is wanted, and the other way round, by its words."""
+    if plain_name(wanted) == plain_name(column):
+        return False
+    words = {*plain_name(column).split("_")}
+    asked = {*plain_name(wanted).split("_")}
+    # As `model` and `answer` may be of either, no word decides that is in both.
+    own = (bool(asked & _OF_OUTPUTS or plain_name(wanted) in OUTPUTS), bool(asked & _OF_REFERENCES))
+    if own == (True, False):
+        return bool(words & _OF_REFERENCES) and not words & _PREDICTED
+    return own[1] and bool(words & _PREDICTED) and not words & _OF_REFERENCES
 
 
 def _best(

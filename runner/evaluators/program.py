@@ -15,6 +15,15 @@ def aggregate_program(evaluator: Evaluator) -> Script:
     return program(evaluator)
 
 
+def is_common(source: str) -> bool:
+    """True for a CommonJS module."""
+    if "exports" not in source:
+        return False
+    from runner.evaluators.foreign.javascript import read_javascript
+
+    return read_javascript(source, "").is_common
+
+
 def program(evaluator: Evaluator) -> Script:
     """The evaluator's script, or the part of its dialect with the script in it."""
     if evaluator.dialect is None:
@@ -23,6 +32,10 @@ def program(evaluator: Evaluator) -> Script:
             from runner.evaluators.entries import calling  # here: most scripts define `evaluate`
 
             source = calling(source, evaluator.entry)
+        elif evaluator.entry is not None and is_common(source):
+            from runner.evaluators.foreign.guest import common_program
+
+            return Script(common_program(source, evaluator.entry), evaluator.language, evaluator.entry, source)
         found = script(source, evaluator.language, evaluator.entry or NAME)
         return found._replace(author="") if templates.is_source(evaluator.name, evaluator.source) else found
     from runner.evaluators.foreign.guest import ENTRY

@@ -114,7 +114,7 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     from runner.evaluators.entries import which
 
     found = which([*_entries(language).entries_of(text, where).values()], where)
-    near = "" if error.near.startswith(" (it defines") else error.near
+    near = "" if error.near.startswith(" (it defines") or " assigns " in error.near else error.near
     return EvaluatorError(f"{where} has no function `evaluate`{near}; {found}; or {error.step}") if found else error
 
 

@@ -54,20 +54,12 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
     name = json.dumps(entry)
     if entry == INLINE:
         return _exported(f"{text}\n", f"evalcellPart({name}, null, {json.dumps(source)})", 0)
-    from runner.evaluators.foreign.javascript import BUILT_IN, REQUIRED, read_javascript
+    from runner.evaluators.foreign.javascript import read_javascript
 
     module = read_javascript(source, entry)
     self, before = "() => import(import.meta.url)", ""
     if module.is_common:
-        names = {found[2].removeprefix("node:") for found in REQUIRED.finditer(source)}
-        names &= {*BUILT_IN}
-        imports = "".join(f"import evalcell_{each} from 'node:{each}';" for each in sorted(names))
-        known = ",".join(f"{each}:evalcell_{each}" for each in sorted(names))
-        before = (
-            f"{imports}let module={{exports:{{}}}},exports=module.exports,"
-            f"require=(name)=>({{{known}}})[name.replace(/^node:/,'')];"
-        )
-        self = "() => ({ default: module.exports })"
+        self, before = "() => ({ default: module.exports })", common_start(source)
     own = (
         f"() => {entry}" if entry in module.functions and entry.isidentifier() and entry != "default" else "() => null"
     )
@@ -79,6 +71,28 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
 def _exported(text: str, part: str, lines: int) -> str:
     """A program of which these first lines are the script's own."""
     return f"{text}export const {ENTRY} = evalcellOwnLines({part}, {lines});\n"
+
+
+def common_start(source: str) -> str:
+    """What a CommonJS module expects to be there, for the beginning of its first line."""
+    from runner.evaluators.foreign.javascript import BUILT_IN, REQUIRED
+
+    names = {found[2].removeprefix("node:") for found in REQUIRED.finditer(source)} & {*BUILT_IN}
+    imports = "".join(f"import evalcell_{each} from 'node:{each}';" for each in sorted(names))
+    known = ",".join(f"{each}:evalcell_{each}" for each in sorted(names))
+    return (
+        f"{imports}let module={{exports:{{}}}},exports=module.exports,"
+        f"require=(name)=>({{{known}}})[name.replace(/^node:/,'')];"
+    )
+
+
+def common_program(source: str, name: str) -> str:
+    """The program of a CommonJS module that exports one of its functions, exported by it or not."""
+    if name == "default":
+        return f"{common_start(source)}{source}\nexport default module.exports;\n"
+    own = f"module.exports[{json.dumps(name)}]"
+    called = f'typeof {own} === "function" ? {own} : {name}'
+    return f"{common_start(source)}{source}\nconst {ENTRY} = {called};\nexport {{ {ENTRY} as {name} }};\n"
 
 
 def guest_text(file: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.errors import EvaluatorError
-from runner.evaluators.entries import Entry, which
+from runner.evaluators.entries import Entry, which, with_reference
 from runner.evaluators.python_signature import Signature
 from runner.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
 from runner.evaluators.typescript.signature import (
@@ -34,6 +34,7 @@ def entries_of(text: str, where: str) -> dict[str, Entry]:
     for name, node in _names(script).items():
         if entry := _entry(script, name, node, where):
             found[name] = entry
+    found |= {name: one for name, one in _common(script, text, where).items() if name not in found}
     called = calls(script)
     return {name: one._replace(helps=name in called) for name, one in found.items()}
 
@@ -44,6 +45,8 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     node = _names(script).get(name)
     function = None if node is None else _function(script, node)
     word = printable(name, 60)
+    if node is None and (common := _common(script, text, where).get(name)) is not None:
+        return Signature(with_reference(common.parameters, None), False, "")
     if node is None:
         entries = entries_of(text, where)
         found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'no functions'}"
@@ -61,8 +64,24 @@ def signature_of(text: str, where: str, name: str) -> Signature:
             f"`const scorer = {word}(…)`, and name that: `{where}:scorer`"
         )
     parameters, accepts_any = parameters_of(script, function, where, name)
+    if not accepts_any:
+        parameters = with_reference(parameters, None)
     aggregate = None if aggregate_in(script) is None else Aggregate(accepts_any=True)
     return Signature(parameters, accepts_any, description_of(script, function), aggregate=aggregate)
+
+
+def _common(script: Module, text: str, where: str) -> dict[str, Entry]:
+    """What a CommonJS module exports, and takes its parameters by place."""
+    if script.exported or "exports" not in text:
+        return {}
+    from runner.evaluators.foreign.javascript import read_javascript
+    from runner.evaluators.foreign.module import PATTERN
+
+    return {
+        name: Entry(name, tuple(p.model_copy(update={"positional_only": True}) for p in one.parameters), line=one.line)
+        for name, one in read_javascript(text, where).functions.items()
+        if PATTERN not in one.names
+    }
 
 
 def _names(script: Module) -> dict[str, Node]:
@@ -85,6 +104,8 @@ def _entry(script: Module, name: str, node: Node, where: str) -> Entry | None:
     except EvaluatorError:
         return None
     makes = script.returned(function) is not None
+    if accepts_any and not any(one.required for one in parameters):  # an object, of which nothing is known
+        parameters = ()
     return Entry(name, parameters, accepts_any, node.start_point.row + 1, makes=makes)
 
 

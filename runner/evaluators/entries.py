@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.entrypoint import AGGREGATE
+from runner.evaluators.entrypoint import AGGREGATE, NAME
 from runner.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
 from runner.evaluators.python_signature import Signature, aggregate_of, definitions, parameters, parse
 from runner.text import listed, printable, suggestion, whole
@@ -25,10 +25,14 @@ _HELPS = re.compile(
     r"(load|read|parse|extract|normali[sz]e|clean|get|make|build|create|format|strip|remove|token|main|save|write|print"
     r"|log|convert|to|test|run|setup|init|download|fetch|preprocess|postprocess|fix|split|find)(_|$|(?=[A-Z]))"
 )
+_USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", "accuracy")
+"""Names that people give the function that is called from outside."""
+_MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
 _BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 _LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
 _LISTS |= {"solution_strs", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
 """Names of outputs that are several."""
+_ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "ground_truths", "solutions"}
 _MOST = 5
 _HOPS = 20
 
@@ -74,8 +78,16 @@ def _points(entry: Entry) -> int:
     names = [plain_name(one.name) for one in entry.parameters if one.required or not entry.accepts_any]
     scores = _SCORES.search(entry.name) is not None
     roles = (any(name in OUTPUTS for name in names), any(name in REFERENCES - OUTPUTS for name in names))
-    points = 3 * roles[0] + 2 * roles[1] + 3 * scores + (required in (2, 3)) + any(name in INPUTS for name in names)
-    helps = _HELPS.match(last) is not None and not scores
+    points = (
+        (last in _USUAL)
+        - ("." in entry.name or bool(entry.made))
+        + 3 * roles[0]
+        + 2 * roles[1]
+        + 3 * scores
+        + (required in (2, 3))
+        + any(name in INPUTS for name in names)
+    )
+    helps = _MAKES.match(last) is not None or (_HELPS.match(last) is not None and not scores)
     return max(0, points - 4 * helps - 3 * entry.helps) if points > 1 else 0
 
 
@@ -252,7 +264,7 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     entry = entries.get(name)
     if entry is None or entry.makes:
         raise EvaluatorError(_refusal(script, entries, name, where))
-    _refuse_lists(text, where, entry)
+    refuse_lists(text, where, name, entry.parameters)
     aggregate = aggregate_of(script.names.get(AGGREGATE))
     docstring = whole(ast.get_docstring(tree) or entry.docstring)
     node = script.names.get(name)
@@ -273,24 +285,26 @@ def with_reference(parameters: tuple[Parameter, ...], used: Collection[str] | No
     return tuple(one.model_copy(update={"required": True}) if one is known[0] else one for one in parameters)
 
 
-def _refuse_lists(text: str, where: str, entry: Entry) -> None:
+def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -> None:
     """Refuse a function that goes through its outputs one by one: it would go through the characters of a text."""
-    names = [name for name in entry.required if plain_name(name) in _LISTS]
-    if not names:
+    required = [one.name for one in own if one.required]
+    names = [one for one in required if plain_name(one) in _LISTS]
+    if not names or (name == NAME and not any(plain_name(one) in _ANSWERS for one in required)):
         return
     from runner.evaluators.foreign.module import read_python
     from runner.evaluators.foreign.summaries import takes_lists
 
     try:
-        lists = takes_lists(read_python(text, where), entry.name, names)
+        lists = takes_lists(read_python(text, where), name, names)
     except EvaluatorError:  # it divides by their number
         lists = True
     if lists:
-        each = ", ".join(f"[{name}]" for name in ("output", "reference")[: len(entry.required)])
+        each = ", ".join(("[output]", "[reference]")[: len(required)])
         raise EvaluatorError(
-            f"{where}:{entry.line}: `{entry.words}` takes lists, a value for each row, and is called with one row; "
-            f"define `def evaluate(output, reference): return {entry.name}({each})`, without brackets where a row's "
-            "own values are lists, or judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
+            f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
+            f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
+            f"{'NAME' if name == NAME else name}({each})`, without brackets where a row's own values are lists, or "
+            "judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
         )
 
 

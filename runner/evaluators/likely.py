@@ -31,13 +31,14 @@ _OUTPUT = (
     "model_response llm_output llm_response llm_answer ai_response assistant_response bot_response answer outputs "
     "predictions responses candidate hypothesis actual actual_output generated_text generated_answer "
     "generated_response output_text predicted_answer assistant bot reply result solution_str solution_text preds hyp "
-    "submission student_answer guess model_completion y_pred model_sample sample_output"
+    "submission student_answer guess model_completion y_pred model_sample sample_output "
+    "predict_str predict given_answer pred_str response_str"
 )
 _REFERENCE = (
     "reference gold expected target label ground_truth groundtruth ideal reference_answer expected_output "
     "expected_answer expected_response gold_answer golden golden_answer correct_answer true_answer ref references "
     "truth gt labels targets correct solution canonical_solution ideal_response reference_output reference_response "
-    "answer answers best_answer gts gt_answer gold_label target_answer golds ans y_true"
+    "answer answers best_answer gts gt_answer gold_label target_answer golds ans y_true refs ground_truths"
 )
 _INPUT = (
     "input question prompt query instruction instructions input_text user_input user_query user_message inputs request "
@@ -115,13 +116,20 @@ def _is_opposite(wanted: str, column: str) -> bool:
     """True for a column of the reference where an output is wanted, and the other way round, by its words."""
     if plain_name(wanted) == plain_name(column):
         return False
-    words = {*plain_name(column).split("_")}
-    asked = {*plain_name(wanted).split("_")}
-    # As `model` and `answer` may be of either, no word decides that is in both.
-    own = (bool(asked & _OF_OUTPUTS or plain_name(wanted) in OUTPUTS), bool(asked & _OF_REFERENCES))
-    if own == (True, False):
-        return bool(words & _OF_REFERENCES) and not words & _PREDICTED
-    return own[1] and bool(words & _PREDICTED) and not words & _OF_REFERENCES
+    of_references, of_outputs = _sides(plain_name(column))
+    asks_references, asks_outputs = _sides(plain_name(wanted))
+    if asks_references == asks_outputs or of_references == of_outputs:
+        return False
+    return asks_references != of_references
+
+
+def _sides(name: str) -> tuple[bool, bool]:
+    """Whether a name is that of a right answer, and that of a model's."""
+    if name in OUTPUTS ^ REFERENCES:
+        return name in REFERENCES, name in OUTPUTS
+    words = {*name.split("_")}
+    is_reference = bool(words & _OF_REFERENCES) and not words & _PREDICTED
+    return is_reference, bool(words & _OF_OUTPUTS) and not is_reference
 
 
 def _best(

@@ -83,16 +83,19 @@ def as_read(
         reading = None
     if reading is None:
         if native is not None:
+            if language == "python":
+                _entries(language).refuse_lists(text, where, NAME, native.parameters)
             return AsRead(native)
         if entry is not None:
             return _named(text, where, language, entry)
         assert refused is not None
+        told = _told(refused, text, where, language)
         if language == "python" and (word := _TOGETHER.search(text)):
             raise EvaluatorError(
-                f"{refused}; what a tool calls once, with all rows, as `{word[0]}` looks like, is here "
+                f"{told}; what a tool calls once, with all rows, as `{word[0]}` looks like, is here "
                 "`def aggregate(results): …`: docs/how-to/aggregates.md"
             )
-        raise _told(refused, text, where, language)
+        raise told
     found, kind = reading.found, reading.dialect
     if failures != "failed" and not (kind.zeroes and (language == "python" or found.entry == "<inline>")):
         raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -217,3 +218,56 @@ def test_a_function_that_uses_a_scorer_of_the_package_is_meant_and_not_that_scor
         )
         read = parse_evaluator(script, "script")
         assert (read.dialect, read.entry, read.packages) == ("braintrust", "close", ("autoevals",))
+
+
+BRAINTRUST = "import braintrust\n\n\ndef helper(output, expected): return 1\n\n\n{}\n\n\n{}\n"
+EXACT = "def exact(output, expected, **kwargs): return float(output == expected)"
+NEAR = "def near(k): return lambda output, expected: float(output[:k] == expected[:k])\n\n\nnear_1 = near(1)"
+
+
+@pytest.mark.parametrize(
+    ("defined", "handed", "entry"),
+    [
+        (EXACT, "braintrust.Eval('a', data=[], task=len, scores=[exact])", "exact"),
+        (EXACT, "if __name__ == '__main__':\n    braintrust.Eval('a', data=[], task=len, scores=[exact])", "exact"),
+        (EXACT, "SCORES = (exact,)\nbraintrust.Eval('a', [], len, SCORES)", "exact"),
+        (EXACT, "p = braintrust.projects.create(name='p')\np.scorers.create(name='e', handler=exact)", "exact"),
+        (NEAR, "braintrust.Eval('a', data=[], task=len, scores=[near_1])", "near_1"),
+        ("import autoevals", "braintrust.Eval('a', data=[], task=len, scores=[autoevals.ExactMatch])", None),
+    ],
+)
+def test_what_braintrust_is_handed_is_its_scorer(defined: str, handed: str, entry: str | None) -> None:
+    text = BRAINTRUST.format(defined, handed)
+    found = parse_evaluator(text, "a")
+    assert (found.dialect, found.entry) == ("braintrust", entry or "autoevals.ExactMatch")
+    assert found.packages == (() if entry else ("autoevals",))
+    if entry:
+        with patch.dict(sys.modules):
+            call = wrap(text, entry)
+            assert call(output="a", reference="a")["score"] == 1.0
+            assert call(output="b", reference="a")["score"] == 0.0
+
+
+def test_scorers_that_are_made_in_the_list_have_to_be_named() -> None:
+    text = BRAINTRUST.format(NEAR, "braintrust.Eval('a', data=[], task=len, scores=[near(2)])")
+    with pytest.raises(EvaluatorError, match=r"its Eval has the scorer `near\(2\)`; give the one to run a name"):
+        parse_evaluator(text, "a", "a.py")
+
+
+def test_braintrust_gives_what_it_does_not_know_by_place_which_is_said() -> None:
+    text = BRAINTRUST.format("def f(prediction, expected): return 1", "braintrust.Eval('a', [], len, scores=[f])")
+    with pytest.raises(EvaluatorError, match=r"gives f\(prediction, expected\) its input as `prediction`"):
+        parse_evaluator(text, "a")
+
+
+def test_a_stand_in_hides_nothing_of_a_package_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "braintrust"
+    package.mkdir()
+    (package / "__init__.py").write_text("projects, Score, own = 'theirs', 'theirs', 'theirs'\ndef Eval(*a): 1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = (
+        "import braintrust\nbraintrust.Eval('a')\nfrom braintrust import own\n\n\n"
+        "def handler(output): return float((braintrust.projects, braintrust.Score, own) == ('theirs',) * 3)\n"
+    )
+    with patch.dict(sys.modules):
+        assert wrap(text, "handler")(output="a")["score"] == 1.0

@@ -145,7 +145,11 @@ def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title
     """What is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
     if entry is not None:
         return (entry, found[entry]) if entry in found else None
+    public = {name: one for name, one in found.items() if not name.startswith("_")}
+    found = public or found
     if len(found) > 1:
+        used = _used(module)
+        found = dict(sorted(found.items(), key=lambda one: one[0] in used))  # a helper comes last
         first = next(iter(found))
         raise SeveralError(
             f"{module.where} has {listed(found, 6)}, and each is {title}; say which: "
@@ -167,6 +171,15 @@ def _imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
                 yield from ((one.asname or one.name.partition(".")[0], one.name) for one in names)
             case ast.ImportFrom(module=str(package), names=names, level=0):
                 yield from ((one.asname or one.name, f"{package}.{one.name}") for one in names)
+
+
+def _used(module: ScriptModule) -> set[str]:
+    """The names that a function of the script uses, other than its own."""
+    found = set[str]()
+    for name, node in definitions(module.body):
+        if isinstance(node, _FUNCTIONS):
+            found |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {name}
+    return found
 
 
 def _class(module: ScriptModule, node: ast.ClassDef) -> Class:

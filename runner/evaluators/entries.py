@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.entrypoint import AGGREGATE, NAME
+from runner.evaluators.entrypoint import AGGREGATE, NAME, naming
 from runner.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
 from runner.evaluators.python_signature import Signature, aggregate_of, definitions, parameters, parse
 from runner.text import listed, printable, suggestion, whole
@@ -97,7 +97,7 @@ def which(entries: Sequence[Entry], where: str) -> str:
     if not best:
         return ""
     first = best[0].name
-    step = f'`{where}:{first}`, or in its header, [tool.evalcell], entry = "{first}"'
+    step = f'{naming(where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
     if len(best) == 1:
         return f"`{best[0].words}` likely scores a row: name it, {step}"
     return f"{listed([one.words for one in best], 4)} likely score a row: name the one to run, such as {step}"
@@ -314,7 +314,7 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
     node = script.names.get(first)
     own = f"give what it makes a name in the script, such as `scorer = {printable(first, 60)}(…)`, and name that"
     if name in entries:
-        return f"{where}: `{entries[name].words}` makes a function; {own}: `{where}:scorer`"
+        return f"{where}: `{entries[name].words}` makes a function; {own}: {naming(where, 'scorer')}"
     if isinstance(node, ast.ClassDef) and name == first:
         methods = [one for one in entries.values() if one.name.startswith(f"{first}.")]
         if methods:
@@ -322,7 +322,7 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
                 f"`{word}` is a class; name a method of it: {which(methods, where) or listed(e.name for e in methods)}"
             )
         init = "needs arguments, or has no method that takes a row"
-        return f"{where}: `{word}` is a class that {init}; {own}: `{where}:scorer`, or `{where}:scorer.METHOD`"
+        return f"{where}: `{word}` is a class that {init}; {own}: {naming(where, 'scorer')}"
     if node is not None and first == name:
         return (
             f"{where}: the parameters of `{word}` cannot be seen without running the script; define "

@@ -8,8 +8,14 @@ NAME = "evaluate"
 NATIVE = "native"
 """As a dialect's name: evalcell's own way, whatever else the script looks like."""
 AGGREGATE = "aggregate"
+_SUFFIXES = (".py", ".ts", ".js", ".mjs", ".cjs")
 RESULTS = "results"
 """The first parameter of `aggregate`. A function of that name with another one is the script's own."""
+
+
+def naming(where: str, name: str) -> str:
+    """How a caller names a function of a script: `FILE:NAME`, or by its name alone where the script is no file."""
+    return f"`{where}:{name}`" if where.lower().endswith(_SUFFIXES) else f'entry="{name}"'
 
 
 def script(source: str, language: Language, name: str = NAME) -> Script:

@@ -66,7 +66,8 @@ class ResultFactory:
         try:
             normalized = self._normalized(execution.value)
         except InvalidResultError as e:
-            return self._result(row, "failed", "invalid_result", _line(str(e), _ADVICE), execution)
+            told = str(e).replace("evaluate returned", f"{self._evaluator.called} returned", 1)
+            return self._result(row, "failed", "invalid_result", _line(told, _ADVICE), execution)
         return self._scored(row, normalized.outcome, normalized.scores, execution)
 
     def _normalized(self, value: Any) -> Normalized:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from runner.errors import EvaluatorError
+from runner.evaluators.entrypoint import naming
 from runner.evaluators.python_signature import definitions, parameters, parse
 from runner.text import listed, whole
 from runner.types import Parameter
@@ -153,7 +154,7 @@ def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title
         first = next(iter(found))
         raise SeveralError(
             f"{module.where} has {listed(found, 6)}, and each is {title}; say which: "
-            f'`{module.where}:{first}`, or in its header, [tool.evalcell], entry = "{first}"'
+            f'{naming(module.where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
         )
     return next(iter(found.items()), None)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import EvaluatorError
 from runner.evaluators.entries import Entry, which, with_reference
+from runner.evaluators.entrypoint import naming
 from runner.evaluators.python_signature import Signature
 from runner.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
 from runner.evaluators.typescript.signature import (
@@ -61,7 +62,7 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     if script.returned(function) is not None:
         raise EvaluatorError(
             f"{where}: `{word}` makes a function; give what it makes a name in the script, such as "
-            f"`const scorer = {word}(…)`, and name that: `{where}:scorer`"
+            f"`const scorer = {word}(…)`, and name that: {naming(where, 'scorer')}"
         )
     parameters, accepts_any = parameters_of(script, function, where, name)
     if not accepts_any:

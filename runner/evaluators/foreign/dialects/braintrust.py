@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from runner.errors import EvaluatorError
+from runner.evaluators.entrypoint import naming
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Function, ScriptModule, SeveralError, dotted, needed, only
 from runner.evaluators.foreign.reads import uses
@@ -91,7 +92,7 @@ def _refuse_swapped(module: ScriptModule, function: Function) -> None:
             raise EvaluatorError(
                 f"{module.where}:{function.line}: Braintrust gives {function.words} its {given} as `{name}`, by its "
                 f"place; rename it to `output` or `expected`, or have it called by what its parameters name: "
-                f'`{module.where}:{function.name}` with dialect="native"'
+                f'{naming(module.where, function.name)} with dialect="native"'
             )
 
 
@@ -116,11 +117,11 @@ def _of_eval(module: ScriptModule, names: Mapping[str, bool]) -> str:
     if len(names) == 1 and known:
         return known[0]
     step = (
-        f"say which: `{module.where}:{known[0]}`, or in its header, [tool.evalcell], "
+        f"say which: {naming(module.where, known[0])}, or in its header, [tool.evalcell], "
         f'dialect = "braintrust" and entry = "{known[0]}"'
         if known
         else "give the one to run a name at the top of the script, such as `scorer = …` or "
-        f"`from autoevals import Levenshtein`, and say which: `{module.where}:scorer`"
+        f"`from autoevals import Levenshtein`, and say which: {naming(module.where, 'scorer')}"
     )
     scorers = "scorers" if len(names) > 1 else "scorer"
     raise SeveralError(f"{module.where}: its Eval has the {scorers} {listed(names, 6)}; {step}")

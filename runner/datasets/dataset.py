@@ -118,8 +118,9 @@ class Dataset:
             if part.taken is not None:
                 self._ids.add_taken(keys_of(part.taken))
         rows = with_json(self.rows, self.reading.json) if self.reading.json else self.rows
-        if self.table_of_texts:
-            rows = self._notes.watch(rows, self.columns, self.reading.declared)
+        # What a model has written may be a list as text on purpose, but for a table, which has nothing else.
+        but = self.reading.declared if self.table_of_texts else (*self.reading.declared, "output")
+        rows = self._notes.watch(rows, self.columns, but)
         found = cases(rows, self._ids, self._unread, self.id_source, first, self._note_broken)
         while True:
             with self._reading:

@@ -250,8 +250,7 @@ def cases_from_rows(
                 yield f"row {number}", error
 
     found = with_json(read(), reading.json) if reading.json else read()
-    if frame:
-        found = notes.watch(found, columns, reading.declared)
+    found = notes.watch(found, columns, reading.declared if frame else (*reading.declared, "output"))
     try:
         yield from cases(found, notes.ids, frame.unread(columns) if frame else (), id_source)
     finally:

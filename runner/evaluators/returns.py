@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from runner.evaluators.python_signature import definitions, parse
 from runner.types import Evaluator
 
-NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?\s*", re.IGNORECASE | re.ASCII)
+NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
 """A number as text."""
 _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _FORMATS = re.compile(r".*[eEfFgGdn%]")

@@ -103,7 +103,7 @@ def _histogram(histogram: Histogram | None) -> str:
 
 
 def _labels(stats: Stats) -> str:
-    every = [(_safe(label, _NAME), count) for label, count in overview.labels(stats, _LABELS)]
+    every = [(_safe(label, _NAME), count) for label, count in overview.shown_labels(stats, _LABELS)]
     if not every:
         return ""
     most = max(count for _, count in every)

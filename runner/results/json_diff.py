@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice, starmap
 from typing import Any, NamedTuple
 
+from runner.results.look_alikes import marked
 from runner.text import printable, shown_json
 from sandboxes.record import Record
 
@@ -55,7 +56,8 @@ def count_differences(output: Any, reference: Any, most: int) -> JsonDifferences
 
 
 def _difference(path: str, one: Any, other: Any) -> JsonDifference:
-    return JsonDifference(path=printable(path, 120), output=_text(one), reference=_text(other))
+    output, reference = marked([_text(one), _text(other)])
+    return JsonDifference(path=printable(path, 120), output=output, reference=reference)
 
 
 class _Missing:

@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from runner.evaluators.returns import NUMBER
+from runner.results.look_alikes import marked
 from runner.results.summary import Summary
+from runner.results.worst import ShownRow
 from runner.text import printable, rows_of
 from runner.types import Categorical, Evaluator, config_of
 
+_NAMED = 4
+_STRIP = {"python": "label.strip()", "typescript": "label.trim()"}
 _NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
 
 
-def label_notes(summary: Summary, evaluator: Evaluator) -> Iterator[str]:
-    """Of each output without declared labels: that numbers were returned as text, of which there is no mean."""
+def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow] = ()) -> Iterator[str]:
+    """
+    Of each output without declared labels: that numbers were returned as text, of which there is no mean, and labels
+    that look alike. `rows` are some of the rows, of which one may be named.
+    """
     for name, stats in (summary.outputs or {"": summary}).items():
+        every = list(stats.labels)
+        if alike := [shown for label, shown in zip(every, marked(every), strict=True) if shown != label]:
+            some = ", ".join(printable(one, 60) for one in alike[:_NAMED])
+            yield (
+                f"{evaluator.name} gave labels that look alike and count apart, {some}: make them alike in the script, "
+                f"as with {_STRIP[evaluator.language]}, or name the very label in a gate"
+            )
         found = {label: count for label, count in stats.labels.items() if NUMBER.fullmatch(label)}
         unscored = summary.scored - stats.count
         if not found or unscored <= 0 or isinstance(config_of(evaluator.configs, name), Categorical):
             continue
+        first = next(iter(found))
+        row = next((f" in row {one.id}" for one in rows if one.label == first.strip()), "")
         of = f" for the output {printable(name, 60)}" if name else ""
         yield (
             f"{evaluator.name} gave {rows_of(min(unscored, sum(found.values())))} a number as text{of}, such as "
-            f"{json.dumps(next(iter(found)))}: that is a label, and no score; return {_NUMBER[evaluator.language]}, or "
+            f"{json.dumps(first)}{row}: that is a label, and no score; return {_number(first, evaluator)}, or "
             "declare the labels in the script's header"
         )
+
+
+def _number(text: str, evaluator: Evaluator) -> str:
+    """The expression that makes a number of such a text."""
+    made = _NUMBER[evaluator.language]
+    if "%" not in text:
+        return made
+    inner = 'text.strip().rstrip("%")' if evaluator.language == "python" else 'text.replace("%", "")'
+    return f"{made.replace('…', inner)} / 100"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from runner.results.json_diff import JsonDifference, json_differences
+from runner.results.look_alikes import marked
 from runner.results.summary import passes
 from runner.text import printable, shown_json
 from runner.types import ErrorKind, Evaluator, Finite, Outcome, Result
@@ -128,7 +129,7 @@ class Worst:
             kind=error.kind if error else None,
             passed=None if result.score is None else passes(result.score, self._config),
             score=result.score,
-            label=safe(result.label or "", _NAME),
+            label=_label(result.label or ""),
             remark=safe(error.message if error else result.explanation or "", _REMARK),
             arguments=arguments,
             differences=differences,
@@ -194,12 +195,22 @@ class Worst:
         return {name: given[name] for name in (first, second) if name is not None}
 
 
+def _label(label: str) -> str:
+    shown = safe(label, _NAME)
+    its = label if shown == label else marked([label, shown])[0]
+    return shown if its == label else printable(its, _NAME)
+
+
 def _texts(values: Sequence[Any]) -> list[str]:
     """Each value as text, cut around the first difference."""
     from runner.results.diff import windows
 
     texts = [value if isinstance(value, str) else shown_json(value, _TEXT) for value in values]
-    return [safe(text, _TEXT) for text in windows(texts, _TEXT - 2)]
+    if len(texts) == 2 and texts[0] == texts[1] and type(values[0]) is not type(values[1]):
+        texts = [shown_json(value, _TEXT) for value in values]  # such as "42" and 42
+    some = windows(texts, _TEXT - 2)
+    pairs = zip(some, marked(some), strict=True)
+    return [safe(text, _TEXT) if text == its else printable(its, _TEXT) for text, its in pairs]
 
 
 def safe(text: str, limit: int = _NAME) -> str:

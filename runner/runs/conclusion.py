@@ -63,7 +63,7 @@ class Conclusion:
             source=self._prepared.dataset or "",
             notes=[
                 *notes,
-                *label_notes(more["summary"], self._prepared.evaluator),
+                *label_notes(more["summary"], self._prepared.evaluator, more["shown"].rows),
                 *([compared.why] if compared and compared.why else []),
             ],
             comparison=compared.comparison if compared else None,

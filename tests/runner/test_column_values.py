@@ -158,6 +158,9 @@ def test_a_list_in_a_cell_is_told_and_read_where_somebody_says_so(tmp_path: Path
     assert evaluate(plain, frame, mapping=MAP).notes == (NOTE,)
     assert evaluate(plain, frame, mapping=MAP, json_columns="references").summary.mean == 0.5
     assert evaluate(declared, frame.to_dict("records"), mapping=MAP).summary.mean == 0.5
+    assert evaluate(plain, frame.to_dict("records"), mapping=MAP).notes == (NOTE,)
+    lines = "".join(json.dumps(row) + "\n" for row in frame.to_dict("records"))
+    assert evaluate(plain, written(tmp_path, "d.jsonl", lines), mapping=MAP).notes == (NOTE,)
     assert parity(plain, path, mapping=MAP, json_columns="references", twice=True).same == 2
 
 

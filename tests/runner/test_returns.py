@@ -91,7 +91,7 @@ def test_a_number_as_text_is_told_with_the_fix(suffix: str, tmp_path: Path) -> N
     fix = {"py": "return float(…)", "ts": "return Number(…)"}[suffix]
     for command in ("run", "check"):
         told = " ".join(evalcell(command, script, rows).stderr.split())
-        assert 'note: text gave 2 rows a number as text, such as "0.5": that is a label, and no score' in told
+        assert 'note: text gave 2 rows a number as text, such as "0.5" in row 1: that is a label, and no score' in told
         assert fix in told
     assert "number as text" not in evalcell("run", script, rows, "-q").stderr
 

@@ -218,7 +218,7 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
     if not options.quiet:
         from runner.cli.messages import in_options  # not for a quiet run
 
-        for note in [*work.notes, *label_notes(summary, work.prepared.evaluator)]:
+        for note in [*work.notes, *label_notes(summary, work.prepared.evaluator, work.shown().rows)]:
             _tell(f"{of}note: {in_options(note)}", in_full=True)
     if interrupted:
         when = f"after {rows_of(summary.rows)}; {_kept(work)}" if summary.rows else "before the first row was scored"

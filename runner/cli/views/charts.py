@@ -9,7 +9,7 @@ from rich.text import Text
 
 from runner.results.gates import figure
 from runner.results.histogram import Histogram
-from runner.results.overview import labels
+from runner.results.overview import shown_labels
 from runner.results.summary import Stats, Summary
 from runner.results.worst import safe
 
@@ -39,7 +39,7 @@ def charts(stats: Stats) -> Iterator[tuple[str, RenderableType]]:
     """A histogram if there are several scores, and bars of the labels."""
     if stats.histogram is not None and len(stats.histogram.counts) > 1:
         yield "scores", _histogram(stats.histogram)
-    if every := [(safe(label, 24) or '""', count) for label, count in labels(stats, LABELS)]:
+    if every := [(safe(label, 24) or '""', count) for label, count in shown_labels(stats, LABELS)]:
         width, most = max(len(label) for label, _ in every), max(count for _, count in every)
         for number, (label, count) in enumerate(every):
             bar = "█" * max(1, round((WIDTH - 8) * count / most))

@@ -149,7 +149,7 @@ def _share(value: float, low: float, high: float) -> float:
 
 
 def _labels(stats: Stats) -> str:
-    every = overview.labels(stats, _LABELS)
+    every = overview.shown_labels(stats, _LABELS)
     if not every:
         return ""
     most = max(count for _, count in every)

@@ -80,12 +80,14 @@ def labels(summary: Summary, path: str, query: Mapping[str, Any]) -> list[Group]
     every = overview.labels(stats, _LABELS)
     known = dict(list(stats.labels.items())[:_LABELS])
     most = max((count for _, count in every), default=1)
-    return [
+    found = [
         _group("label", name, count, most, path, query)
         if name in known
         else Group(name, count, 100 * count / most, "", False)
         for name, count in every
     ]
+    names = (name for name, _ in overview.shown_labels(stats, _LABELS))
+    return [replace(group, name=name) for group, name in zip(found, names, strict=True)]
 
 
 def outcomes(summary: Summary, path: str, query: Mapping[str, Any]) -> list[Group]:

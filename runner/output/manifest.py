@@ -81,7 +81,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
             **({} if digests.stamp is None else {"stamp": digests.stamp}),
             "id": request.id,
             "encoding": request.encoding,
-            "rows": request.rows,
+            "place": request.rows,
             "empty": request.empty,
             "json_columns": list(request.json_columns),
             "keep": list(request.keep),

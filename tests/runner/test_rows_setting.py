@@ -136,3 +136,14 @@ def test_command_line_and_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "--rows '..a': it may have names" in wrong.stderr
     written(tmp_path, "evalcell.toml", '[run.one]\nevaluator = "em.py"\ndataset = "d.json"\nrows = "data"\n')
     assert evaluate_project("one")["one"].summary.mean == 0.5
+
+
+def test_a_run_of_rows_within_a_file_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "em.py", SCRIPT)
+    written(tmp_path, "d.json", json.dumps(NESTED | {"other": ROWS}))
+    words = ("em.py", "d.json", "-o", "run/", "--json")
+    assert run(*words, "--rows", "data", "--limit", "1").exit_code == 0
+    other = run(*words, "--rows", "other", "--resume")
+    assert (other.exit_code, "`dataset.place` was" in " ".join(other.stderr.split())) == (2, True)
+    assert json.loads(run(*words, "--rows", "data", "--resume").stdout)["rows"] == 2

@@ -76,11 +76,15 @@ def _lines(path: str, named: str, top: str, read: list[str]) -> Iterator[str]:
 def _requirement(line: str, where: str) -> str:
     for option, why in _STEPS.items():
         if re.match(option, line):
-            raise InputError(f"{where}: {shown(line, 80)} {why}")
+            name = re.match(r"--[\w-]+|-\w", line)
+            raise InputError(f"{where}: {f'`{name[0]}`' if name else 'it'} {why}")
     try:
         return plain((line,), where)[0]
     except UnsupportedConfigError as error:
-        raise InputError(str(error)) from None
+        from sandboxes.packages.requirement import quote
+
+        # Without the line: an address may have a password, and a file that is none of requirements, anything.
+        raise InputError(str(error).replace(quote(line), "it", 1)) from None
 
 
 def _is_below(path: str, top: str) -> bool:

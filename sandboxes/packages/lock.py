@@ -12,7 +12,6 @@ from packaging.utils import canonicalize_name
 
 from sandboxes.base import Model
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.packages.requirement import quote
 
 MAX_CHARS = 8 << 20
 """Longest lock. A hundred packages with the hashes of all their wheels are under 1 MB."""
@@ -86,27 +85,28 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 def _pin(line: str, where: str) -> _Pin:
     match = _LINE.fullmatch(line)
     if not match or " -" in match["head"] or not line.isprintable():
-        raise _not_locked(line, where, "is not 'name==version --hash=sha256:…'")
+        raise _not_locked(where, "is not 'name==version --hash=sha256:…'")
     hashes = match["hashes"].split()
     if not hashes:
-        raise _not_locked(line, where, "has no --hash=sha256:…")
+        raise _not_locked(where, "has no --hash=sha256:…")
     if not all(_HASH.fullmatch(one) for one in hashes):
-        raise _not_locked(line, where, "has a hash that is not sha256 and 64 hex digits")
+        raise _not_locked(where, "has a hash that is not sha256 and 64 hex digits")
     try:
         parsed = Requirement(match["head"])
     except (InvalidRequirement, RecursionError):
-        raise _not_locked(line, where, "is not a requirement") from None
+        raise _not_locked(where, "is not a requirement") from None
     versions = list(parsed.specifier)
     if parsed.url or len(versions) != 1 or versions[0].operator != "==" or not _VERSION.fullmatch(versions[0].version):
-        raise _not_locked(line, where, "does not name one exact version ('==')")
+        raise _not_locked(where, "does not name one exact version ('==')")
     name = canonicalize_name(parsed.name)
     marker = f" ; {parsed.marker}" if parsed.marker else ""
     head = f"{name}=={versions[0].version}{marker}"
     return _Pin(name, versions[0].version, head, tuple(sorted(set(hashes))))
 
 
-def _not_locked(line: str, where: str, why: str) -> UnsupportedConfigError:
-    return UnsupportedConfigError(f"{where}: {quote(line)} {why}; {_STEP}")
+def _not_locked(where: str, why: str) -> UnsupportedConfigError:
+    # Without the line: a file that is no lock may hold anything, such as a password.
+    return UnsupportedConfigError(f"{where}: it {why}; {_STEP}")
 
 
 def _lock(pins: list[_Pin]) -> Lock:

@@ -108,6 +108,8 @@ MEANINGLESS = [
     ["--lang", "ts"],
     ["--live", "--lang", "ts"],
     ["--try", "wasm", "--with", "numpy"],
+    ["--with-requirements", "x"],
+    ["--try", "process", "--with-requirements", "none.txt"],
     ["--try", "wasm", "--lang", "ts"],
     ["--try", "deno", "--with", "numpy"],
 ]

@@ -268,7 +268,8 @@ def test_a_umask_that_keeps_the_owner_out_stops_nothing(here: Path, sandbox: str
     words = ["run", script[0], "data.jsonl", "--limit", "2", "--sandbox", sandbox, "-j", "1", "-o", "out.jsonl"]
     in_python = (
         "import os, runner; os.umask(0o777)\n"
-        f"print(runner.evaluate({script[0]!r}, 'data.jsonl', sandbox={sandbox!r}, limit=2, progress=False).summary.mean)"
+        f"done = runner.evaluate({script[0]!r}, 'data.jsonl', sandbox={sandbox!r}, limit=2, progress=False)\n"
+        "print(done.summary.mean)"
     )
     found = subprocess.run([*COMMAND, *words], cwd=here, env=ENV, umask=0o777, capture_output=True, text=True)
     assert (found.returncode, found.stderr.count("lost")) == (0, 0), found.stderr

@@ -75,6 +75,16 @@ def test_everything_else_is_refused_with_file_and_line(line: str, why: str) -> N
     assert len(message) < 300
 
 
+@pytest.mark.parametrize(
+    "text", ["KEY=hunter2", "root:hunter2:1:1", "hunter2 @ https://x", "x @ https://u:hunter2@h/x"]
+)
+def test_nothing_of_a_file_that_is_no_lock_is_shown(text: str) -> None:
+    for line in (text, f"{text} --hash=sha256:{A}"):
+        with pytest.raises(UnsupportedConfigError, match="secrets, line 2: it ") as caught:
+            read_lock(f"\n{line}\n", "secrets")
+        assert "hunter2" not in str(caught.value)
+
+
 def test_a_file_that_is_too_large_is_refused() -> None:
     with pytest.raises(UnsupportedConfigError, match="over 8 MB"):
         read_lock("#" * (9 << 20), "lock.txt")

@@ -373,6 +373,24 @@ def test_a_refused_login_is_told_as_such(packages: Packages, monkeypatch: pytest
                 assert secret not in message
 
 
+def test_a_proxy_that_refuses_the_login_is_told_as_such(packages: Packages, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = packages.resolve("tiny")
+    monkeypatch.delenv("UV_FIND_LINKS")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with serve(packages.wheels, login="me:right", refusal=407) as proxy:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", "http://index.example.org/simple")
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://me:wrong@{proxy.address}")
+        for act in (lambda: packages.resolve("tiny"), lambda: packages.install(lock)):
+            with pytest.raises(SandboxUnavailableError) as caught:
+                act()
+            message = str(caught.value)
+            assert "the proxy refuses the login (407 Proxy Authentication Required)" in message
+            assert "set HTTPS_PROXY with user and password" in message
+            assert "wrong" not in message
+
+
 def pip_conf(text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("PIP_CONFIG_FILE")
     file = Path(os.environ["HOME"]) / ".config" / "pip" / "pip.conf"

@@ -215,6 +215,16 @@ def test_what_else_such_a_file_says_is_refused_with_its_line(line: str, why: str
     assert why in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "line", ["KEY=hunter2", "--index-url https://u:hunter2@h/", "x @ https://u:hunter2@h/x", "hunter2 = 3", "-ihunter2"]
+)
+def test_nothing_of_a_file_of_requirements_is_shown(line: str) -> None:
+    Path("requirements.txt").write_text(f"regex\n{line}\n")
+    with pytest.raises(InputError, match=r"^requirements.txt:2: ") as caught:
+        read_requirements("requirements.txt")
+    assert "hunter2" not in str(caught.value)
+
+
 def test_a_file_without_an_end_or_too_large_is_refused(here: Path) -> None:
     os.mkfifo("fifo")
     for name in ("/dev/zero", "fifo"):

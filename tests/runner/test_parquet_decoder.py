@@ -15,6 +15,7 @@ import pytest
 from runner.datasets.column_values import UnreadError
 from runner.datasets.dataset import open_dataset
 from runner.datasets.parquet import ParquetRows
+from runner.datasets.work import Gone, until
 from tests.runner.reading import refusal
 
 ROOT = Path(__file__).parents[2]
@@ -183,6 +184,28 @@ def test_close_ends_a_read_in_another_thread(tmp_path: Path) -> None:
     rows.close()
     reader.join(60)
     assert not reader.is_alive()
+
+
+def test_who_no_longer_wants_the_rows_ends_a_decoder_that_is_silent(tmp_path: Path) -> None:
+    gone, opened, pids = Gone(), threading.Event(), list[int]()
+
+    def read() -> None:
+        until(gone)
+        rows = ParquetRows(endless(tmp_path))
+        os.kill(pid(rows), signal.SIGSTOP)
+        pids.append(pid(rows))
+        opened.set()
+        list(rows)
+        rows.close()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert opened.wait(60)
+    gone.set()
+    reader.join(60)
+    assert not reader.is_alive()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
 
 
 def test_a_decoder_that_cannot_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

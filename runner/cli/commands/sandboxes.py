@@ -46,10 +46,16 @@ def cluster(on: str, as_json: bool) -> int:
 @click.option("--live", is_flag=True, help="List the machines that run now at the providers whose keys are set.")
 @click.option("--try", "name", metavar="NAME", help="Open the sandbox NAME and run a script of one row in it.")
 @click.option("--with", "packages", metavar="PKG", multiple=True, help="With --try: install this there first.")
+@click.option("--with-requirements", "requirements", metavar="FILE", multiple=True, help="As --with, one a line.")
 @options.language("With --try: the language of its script.  [default: the sandbox's first]")
 @options.env_file
 def sandboxes(
-    live: bool, name: str | None, packages: tuple[str, ...], language: Language | None, env_file: str | None
+    live: bool,
+    name: str | None,
+    packages: tuple[str, ...],
+    requirements: tuple[str, ...],
+    language: Language | None,
+    env_file: str | None,
 ) -> int:
     """
     List the sandboxes: whether each is available or what to install, and what it can do here.
@@ -59,8 +65,8 @@ def sandboxes(
     """
     if live and name is not None:
         raise click.UsageError("--live and --try cannot be combined; use one of them")
-    if name is None and (packages or language):
-        raise click.UsageError("--with and --lang go with --try NAME")
+    if name is None and (packages or requirements or language):
+        raise click.UsageError("--with, --with-requirements and --lang go with --try NAME")
     if live:
         from runner.cli.commands.machines import list_live
 
@@ -68,6 +74,10 @@ def sandboxes(
     if name is not None:
         from runner.cli.commands.try_sandbox import try_sandbox
 
+        if requirements:
+            from runner.evaluators.requirements import read_requirements
+
+            packages += tuple(one for file in requirements for one in read_requirements(file, "--with-requirements"))
         return try_sandbox(name, env_file, packages, language)
     if env_file is not None:
         raise click.UsageError("--env-file goes with --live or --try NAME")

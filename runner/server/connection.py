@@ -46,8 +46,10 @@ class Connection(H11Protocol):
     def handle_events(self) -> None:
         """Called with what came."""
         super().handle_events()
-        if self.conn.their_state is h11.IDLE:
-            self._watch()  # a part of the headers, or nothing yet of the next request
+        # One that waits for the next request is ended by uvicorn, later than clients of HTTP think of using it again:
+        # a request that comes in that moment would be answered with a reset.
+        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
+            self._watch()  # a part of the headers
         else:
             self._rest()
 

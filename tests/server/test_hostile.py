@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,18 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def test_a_client_that_says_no_more_is_left(slow: Live, begun: bytes) -> None:
     said = raw(slow, begun.replace(b"%b", TOKEN.encode()))  # it ends, as the server hangs up
     assert said == b"" or said.split(b" ", 2)[1] == b"408", said
+
+
+def test_who_waits_before_the_next_request_is_not_hung_up_on(slow: Live) -> None:
+    host, _, port = slow.url.removeprefix("http://").partition(":")
+    with contextlib.closing(HTTPConnection(host, int(port), timeout=PATIENCE)) as made:
+        for wait in (0.0, 4 * Connection.seconds, 4 * Connection.seconds):
+            time.sleep(wait)
+            made.request("GET", "/healthz")
+            assert made.getresponse().read() == b'{"status":"ok"}'
+        made.sock.sendall(b"GET /healthz HTT")  # a part of the headers is waited for no longer
+        with contextlib.suppress(ConnectionError):
+            assert made.sock.recv(65536) == b""
 
 
 def test_what_is_too_large_is_refused_while_it_comes(slow: Live) -> None:

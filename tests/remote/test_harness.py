@@ -107,7 +107,7 @@ LEAVES = """
 import os, time
 def evaluate(x):
     found = []
-    for top in ("/tmp", "/var/tmp", "/dev/shm"):
+    for top in {os.path.realpath(top) for top in ("/tmp", "/var/tmp", "/dev/shm")}:
         if os.path.isdir(top):
             found += [name for name in os.listdir(top) if name.startswith("left-")]
             try: os.makedirs(f"{top}/left-{x}/" + "/".join(["deep"] * 50))

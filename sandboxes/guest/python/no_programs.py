@@ -10,9 +10,13 @@ from __future__ import annotations
 import errno
 import os
 
+from .. import harness
+
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from typing import Any, NoReturn
+
+harness.hidden.add(__file__)
 
 WHY = "this sandbox starts no programs"
 

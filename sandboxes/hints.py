@@ -263,7 +263,10 @@ _FORKS = (
     "`multiprocessing` works by fork alone here, without Manager and shared_memory: "
     'multiprocessing.get_context("fork").Pool(…), or ProcessPoolExecutor(mp_context=…), or threads'
 )
-_OF_FORKS = r"multiprocessing/(?:managers|forkserver|shared_memory|resource_tracker|popen_\w+|synchronize|heap)\.py"
+_OF_FORKS = r"multiprocessing/(?:managers|forkserver|shared_memory|resource_tracker|popen_\w+)\.py"
+_OF_LOCKS = r"multiprocessing/(?:synchronize|heap)\.py"
+_NO_LOCKS = "only tier A has what locks between processes need; use threads, as by concurrent.futures"
+_NO_TMP = "this tier of the sandbox has no folder to write to: keep it in memory, as in io.StringIO() or io.BytesIO()"
 _MANY = "a call has 48 processes and threads at most, and where the machine cannot count them no processes; start fewer"
 _NO_FILES = (
     "a TypeScript script reads and writes no files: put the text into a column or the script, or write it in Python"
@@ -298,6 +301,7 @@ _ROWS = (
     _Row("wasm", r"RuntimeError: Could not determine home directory", f"the wasm sandbox has no home; {PROCESS}"),
     _Row("wasm", r"OSError: No username set in the environment", f"the wasm sandbox has no users; {PROCESS}"),
     # Native Python in a box.
+    _Row("box", r"(?:FileNotFoundError|OSError|PermissionError: \[Errno 13\])", _NO_LOCKS, _OF_LOCKS),
     _Row("box", r"(?:EOFError|PermissionError|FileNotFoundError|OSError|BrokenPipeError)\b", _FORKS, _OF_FORKS),
     _Row("box", r"PermissionError: \[Errno 1\] this sandbox starts no programs", _PROGRAMS),
     _Row("box", r"PermissionError: \[Errno 1\] .*", _NOT_SHARED, r"mmap\("),
@@ -313,7 +317,8 @@ _ROWS = (
     _Row("wasm box", r"(?:\w+\.)?Error: unsupported locale setting", _LOCALE),
     # Python in both.
     _Row("wasm box", r"ImportError: attempted relative import", _BESIDE),
-    _Row("wasm box", r"FileNotFoundError: \[Errno (?:2|44)\] No usable temporary directory", _WRITE["wasm"]),
+    _Row("wasm", r"FileNotFoundError: \[Errno 44\] No usable temporary directory", _WRITE["wasm"]),
+    _Row("box", r"FileNotFoundError: \[Errno 2\] No usable temporary directory", _NO_TMP),
     _Row(
         "wasm box",
         r"(?:FileNotFoundError|NotADirectoryError|OSError): .*?No such file or directory: b?'(?P<path>[^']*)'",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +13,11 @@ from click.testing import CliRunner
 from runner import evaluate
 from runner.cli.main import cli
 from runner.cli.messages import in_options
-from sandboxes import SandboxConfig
+from sandboxes import Call, SandboxConfig
 from sandboxes.hints import BOX, WASM, Failure, Place, next_step
 from sandboxes.models import Limits
+from sandboxes.process.sandbox import ProcessConfig, ProcessSandbox
+from tests.scripts import python
 
 TRIES = {
     "thread": "import threading\nthreading.Thread(target=print).start()",
@@ -260,3 +263,23 @@ def test_the_line_that_the_message_names_can_be_followed(tmp_path: Path, monkeyp
         cli, ["run", "same.py", "rows.jsonl", "--sandbox", "process", "--file", "WORDS=words.txt"]
     )
     assert (again.exit_code, "True" in again.output) == (0, True), again.output
+
+
+def test_a_tier_without_a_folder_names_what_it_lacks() -> None:
+    tries = {
+        "import tempfile\n    tempfile.mkdtemp()": "keep it in memory",
+        "import multiprocessing\n    multiprocessing.get_context('fork').Lock()": "use threads",
+        "import multiprocessing\n    multiprocessing.get_context('fork').Pool(2)": "use threads",
+        "open('words.txt').read()": "SandboxConfig(files={'WORDS': 'words.txt'})",
+        "open('/etc/hostname').read()": "SandboxConfig(files={'HOSTNAME': '/etc/hostname'})",
+    }
+
+    async def said() -> list[str]:
+        async with ProcessSandbox(ProcessConfig(tier="B", jobs=1)) as sandbox:
+            found = []
+            for body in tries:
+                program = await sandbox.load(python(f"def evaluate():\n    {body}\n"), Limits())
+                found += [e.error.hint or "" async for e in program.run([Call(id=0)], Limits()) if e.error]
+            return found
+
+    assert [step in hint for step, hint in zip(tries.values(), asyncio.run(said()), strict=True)] == [True] * len(tries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 
@@ -110,6 +111,30 @@ def which_package(module: str) -> str:
         return ""
     found = KNOWN.get(f"{top}.{rest.partition('.')[0]}") or KNOWN.get(top)
     return found or (top if _NAME.fullmatch(top) else "")
+
+
+_OTHERS = (
+    "anthropic", "autoevals", "bert-score", "bleurt", "braintrust", "codebleu", "datasets", "deepeval", "diskcache",
+    "editdistance", "evaluate", "fasttext", "fuzzywuzzy", "gensim", "httpx", "inspect-ai", "instructor", "jellyfish",
+    "jiwer", "jsonpath-ng", "jsonschema", "keras", "langchain", "langfuse", "langsmith", "latex2sympy2", "litellm",
+    "matplotlib", "math-verify", "mauve-text", "mlflow", "moverscore", "networkx", "nltk", "numpy", "openai", "opik",
+    "pandas", "polars", "promptfoo", "pyarrow", "pydantic", "python-Levenshtein", "ragas", "rapidfuzz", "regex",
+    "requests", "rouge", "sacrebleu", "scipy", "seqeval", "seaborn", "spacy", "sqlglot", "sqlparse", "statsmodels",
+    "sympy", "tabulate", "tensorflow", "textblob", "textdistance", "textstat", "thefuzz", "tiktoken", "tokenizers",
+    "torch", "torchmetrics", "tqdm", "transformers", "trl", "ujson", "xgboost", "zss",
+)  # fmt: skip
+"""Distributions that scorers use, and whose modules have their names."""
+
+
+def likely_package(name: str) -> str:
+    """The distribution that is meant by a name that no index has; empty if none is likely."""
+    modules = {module.lower().replace("_", "-"): found for module, found in KNOWN.items()}
+    plain = re.sub(r"[-_.]+", "-", name.lower())
+    if plain in modules:
+        return modules[plain]
+    known = {found.lower(): found for found in (*KNOWN.values(), *_OTHERS)}
+    near = difflib.get_close_matches(plain, [*known, *modules], 1, 0.75)
+    return (known.get(near[0]) or modules[near[0]]) if near else ""
 
 
 def is_own_file(module: str) -> bool:

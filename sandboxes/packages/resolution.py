@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from datetime import date
 from pathlib import Path
@@ -15,16 +16,18 @@ from sandboxes.base import Model
 from sandboxes.cache import cache_dir, content, disk_errors, find_file, keep, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import interpreter_facts, tool_process
+from sandboxes.packages.import_names import likely_package
 from sandboxes.packages.lock import Lock, read_lock
 from sandboxes.packages.locking import Say, work_folder
 from sandboxes.packages.requirement import name_of, normalize_requirements
 from sandboxes.packages.settings import python_variables
-from sandboxes.packages.uv import WHEELS, failure, run_uv, timeout_error, user_settings
+from sandboxes.packages.uv import WHEELS, failure, reason, run_uv, timeout_error, user_settings
 
 LOCKS = "locks"
 SUFFIX = ".json"
 
 _SCHEMA = 1
+_UNKNOWN = re.compile(r"\b([a-z0-9][a-z0-9._-]*) was not found in the |no versions of ([a-z0-9][a-z0-9._-]*)\[")
 
 
 class CachedResolution(Model):
@@ -136,7 +139,7 @@ async def _resolve(
         raise failure(
             done,
             f"{_few(wanted)} for {target.name}",
-            "change the versions that you ask for, or run evalcell with another Python",
+            f"{_likely(done.errors)}change the versions that you ask for, or run evalcell with another Python",
             "no earlier resolution of them is in the cache: connect once, or set SandboxConfig(lock=…)",
         )
     try:
@@ -148,6 +151,16 @@ async def _resolve(
     keep(work.parent, key, SUFFIX, kept.model_dump_json().encode())
     say(f"packages: {name_packages(lock.packages, wanted)}, resolved in {time.monotonic() - start:.1f} s")
     return lock
+
+
+def _likely(errors: str) -> str:
+    """What is meant by a name that no index has, as the begin of the next step."""
+    found = _UNKNOWN.search(reason(errors))
+    if found is None:
+        return ""
+    name = found[1] or found[2]
+    near = likely_package(name)
+    return f"did you mean {near}? If not, " if near and near.lower() != name else "check its name, "
 
 
 def _refuse_lacking(wanted: tuple[str, ...], lock: Lock) -> None:

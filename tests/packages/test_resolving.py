@@ -108,6 +108,24 @@ def test_an_unresolvable_set_says_why(packages: Packages, asked: tuple[str, ...]
     assert packages.left() == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "step"),
+    [
+        ("scikit_lern>=1", "did you mean scikit-learn? If not, change the versions that you ask for"),
+        ("sklaern", "did you mean scikit-learn? If not, "),
+        ("levenstein[x]", "did you mean Levenshtein? If not, "),
+        ("nunpy", "did you mean numpy? If not, "),
+        ("sentence_transformer", "did you mean sentence-transformers? If not, "),
+        ("rapidfuzz", "check its name, change the versions"),
+        ("nosuchthing", "check its name, change the versions"),
+    ],
+)
+def test_a_name_that_no_index_has_may_be_a_slip(packages: Packages, asked: str, step: str) -> None:
+    with pytest.raises(UnsupportedConfigError) as caught:
+        packages.resolve(asked)
+    assert f"; {step}" in str(caught.value)
+
+
 @pytest.mark.parametrize("line", ["-r /etc/hostname", "./wheels/tiny", "tiny @ file:///etc/hostname"])
 def test_nothing_but_requirements_reaches_uv(packages: Packages, line: str) -> None:
     with pytest.raises(UnsupportedConfigError):

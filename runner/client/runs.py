@@ -14,6 +14,7 @@ from runner.client.kept import key, listed, part
 from runner.client.steps import Ask, Item, Listen, Operation, Pause, as_model, asked, asked_for, more
 from runner.compare.types import Comparison, Flip, Flips
 from runner.errors import InputError, ServerError
+from runner.output.row_cells import DIRECTION
 from runner.service.types import Progress, RunEvent, StateChange
 from runner.store.types import OVER, Order, Page, RunInfo, RunSpec, Selected
 from runner.text import shown
@@ -226,7 +227,9 @@ def page(run: str, query: Mapping[str, Any], first: int, count: int, repeat: int
     ask = Ask("GET", f"{_of(run)}/results", {**query, "first": first, "count": count}, most=_RESULTS_BYTES)
     found = yield from asked_for(Selected, ask)
     try:
-        results = [Result.model_validate(row) for row in found.rows]
+        # Which scores are better is the run's, and no result's.
+        rows = ({name: value for name, value in row.items() if name != DIRECTION} for row in found.rows)
+        results = [Result.model_validate(row) for row in rows]
     except ValidationError as e:
         raise ServerError(f"the server's reply has a row that is no result: {e.errors()[0]['msg'][:200]}") from None
     if repeat == 1:

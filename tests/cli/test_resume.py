@@ -203,7 +203,7 @@ CHANGED: list[tuple[Any, str]] = [
 
 def test_whatever_changed_is_named_with_the_command_that_starts_anew(here: Path) -> None:
     score("full")
-    stopped("part", 3000)
+    stopped("part", 3300)
     saved = {name: (here / name).read_text() for name in ("noisy.py", "data.jsonl")}
     before = Path("part/results.jsonl").read_bytes(), Path("part/manifest.json").read_bytes()
     for change, words in CHANGED:
@@ -321,7 +321,7 @@ def test_more_rows_than_the_dataset_has_are_refused(here: Path) -> None:
 
 def test_another_sandbox_is_seen_once_it_is_open(here: Path) -> None:
     score("full")
-    stopped("part", 3000)
+    stopped("part", 3300)
     path = Path("part/results.jsonl")
     old = json.loads(path.read_text().splitlines()[0])["sandbox"]
     path.write_text(path.read_text().replace(old, "wasm/older"))
@@ -335,7 +335,7 @@ def test_another_sandbox_is_seen_once_it_is_open(here: Path) -> None:
 def test_other_packages_are_refused_and_the_lock_is_the_way_on(here: Path) -> None:
     options = ("--sandbox", "theirs", "--with", "numpy")
     score("full", *options)
-    stopped("part", 3000)
+    stopped("part", 3300)
     Path("part/requirements.lock").write_text("numpy==1.0 --hash=sha256:" + "0" * 64 + "\n")
     unfinish("part", lock="part/requirements.lock")
     result = score("part", "--resume", *options)
@@ -454,7 +454,7 @@ def test_killed_at_any_moment_no_row_is_lost_or_scored_twice(
 def test_the_manifest_of_somebody_else_names_no_file_of_the_command(here: Path, lock: str) -> None:
     for options, kept in ((("--sandbox", "theirs", "--with", "numpy"), "part/requirements.lock"), ((), None)):
         assert score("full", "--overwrite", *options).exit_code == 0
-        stopped("part", 3000)
+        stopped("part", 3300)
         unfinish("part", lock=lock)
         if kept is None:
             Path("part/requirements.lock").unlink(missing_ok=True)
@@ -469,7 +469,7 @@ def test_the_manifest_of_somebody_else_names_no_file_of_the_command(here: Path, 
 @pytest.mark.parametrize("when", ["9999-12-31T23:59:59.999+00:00", "0001-01-01T00:00:00+14:00"])
 def test_a_time_that_no_run_began_at_is_refused(here: Path, when: str) -> None:
     score("full")
-    stopped("part", 3000)
+    stopped("part", 3300)
     unfinish("part", started=when)
     result = score("part", "--resume")
     assert (result.exit_code, "which is no time; to start anew, give --overwrite" in result.stderr) == (2, True), (

@@ -1,0 +1,119 @@
+"""Columns by a tool's own names, and what a script asks for that no column gives, in each dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import runner
+from runner.datasets.rows import cases_from_rows
+from runner.errors import ColumnsError
+from runner.evaluators.load import parse_evaluator
+from runner.evaluators.mapping import bind
+from runner.types import InputMapping
+
+DEEPEVAL = "from deepeval.metrics import BaseMetric\n\n\nclass Same(BaseMetric):\n    def measure(self, test_case):\n"
+SCRIPTS = {
+    "braintrust": ("def handler(output, expected):\n    return float(output == expected)\n", "expected"),
+    "langfuse": (
+        "from langfuse import Evaluation\n\n\ndef same(*, output, expected_output, **kwargs):\n"
+        "    return Evaluation(name='same', value=float(output == expected_output))\n",
+        "expected_output",
+    ),
+    "langsmith": (
+        "def same(outputs, reference_outputs):\n    return outputs['answer'] == reference_outputs.get('answer')\n",
+        "reference_outputs",
+    ),
+    "deepeval": (DEEPEVAL + "        return test_case.actual_output == test_case.expected_output\n", "expected_output"),
+    "mlflow": (
+        "from mlflow.genai import scorer\n\n\n@scorer\ndef same(outputs, expectations):\n"
+        "    return outputs == expectations\n",
+        "expectations",
+    ),
+    "inspect": (
+        "from inspect_ai.scorer import Score, scorer\n\n\n@scorer(metrics=[])\ndef same():\n"
+        "    async def score(state, target):\n        return Score(value=state.output.completion == target.text)\n"
+        "    return score\n",
+        "target",
+    ),
+    "pydantic-evals": (
+        "from pydantic_evals.evaluators import Evaluator\n\n\nclass Same(Evaluator):\n    def evaluate(self, ctx):\n"
+        "        return ctx.output == ctx.expected_output\n",
+        "expected_output",
+    ),
+}
+BY_COLUMN = {
+    "phoenix": "from phoenix.evals import create_evaluator\n\n\n@create_evaluator(name='a')\n",
+    "weave": "import weave\n\n\n@weave.op\n",
+}
+
+
+@pytest.mark.parametrize("dialect", SCRIPTS)
+def test_a_column_of_the_tools_own_name_is_the_reference(dialect: str) -> None:
+    source, name = SCRIPTS[dialect]
+    evaluator = parse_evaluator(source, "script", "script.py")
+    assert evaluator.dialect == dialect
+    rows: list[dict[str, Any]] = [{"output": "4", name: "gold"}, {"output": "4", "reference": "gold"}]
+    for row in (*rows, {**rows[0], "reference": "another"}):
+        (case,) = cases_from_rows([row])
+        assert bind(evaluator).arguments(case)[1]["reference"] == "gold"
+    (case,) = cases_from_rows([{"output": "4", "mine": "gold"}])
+    assert bind(evaluator, InputMapping(paths={name: "mine"})).arguments(case)[1]["reference"] == "gold"
+
+
+@pytest.mark.parametrize("dialect", SCRIPTS)
+def test_a_reference_that_is_asked_for_and_lacking_stops_before_the_run(dialect: str) -> None:
+    source, name = SCRIPTS[dialect]
+    evaluator = parse_evaluator(source, "script", "script.py")
+    with pytest.raises(ColumnsError, match=f"`{name}` of the script is `reference` here") as caught:
+        runner.evaluate(evaluator, [{"output": "4", "gold": "4"}])
+    assert caught.value.paths["reference"] == "gold"
+
+
+@pytest.mark.parametrize("dialect", BY_COLUMN)
+def test_columns_that_a_function_names_stop_before_the_run_where_they_are_lacking(dialect: str) -> None:
+    source = BY_COLUMN[dialect] + "def same(output, gold_answer, least=1):\n    return output == gold_answer\n"
+    evaluator = parse_evaluator(source, "script", "script.py")
+    assert evaluator.dialect == dialect
+    with pytest.raises(ColumnsError, match="no column for `gold_answer`"):
+        runner.evaluate(evaluator, [{"output": "4", "answer": "4"}])
+    (case,) = cases_from_rows([{"output": "4", "gold_answer": "4"}])
+    assert bind(evaluator).arguments(case)[1]["gold_answer"] == "4"
+
+
+def test_a_field_that_a_grader_needs_stops_before_the_run() -> None:
+    source = "def grade(sample, item):\n    return float(sample['output_text'] == item['wanted'])\n"
+    with pytest.raises(ColumnsError, match="no column for"):
+        runner.evaluate(parse_evaluator(source, "grader"), [{"output": "4", "gold": "4"}])
+
+
+def scores(source: str, rows: list[dict[str, Any]], mapping: InputMapping | None = None) -> list[Any]:
+    return [one.score for one in runner.evaluate(parse_evaluator(source, "script"), rows, mapping=mapping).results]
+
+
+def test_what_is_not_used_or_is_null_on_purpose_is_not_asked_for() -> None:
+    unused = "def handler(input, output, expected, metadata):\n    return float(len(output) > 1)\n"
+    assert scores(unused, [{"output": "44"}]) == [1.0]
+    source = SCRIPTS["braintrust"][0]
+    assert scores(source, [{"output": "4"}], InputMapping(literals={"expected": None})) == [0.0]
+
+
+def test_keys_that_a_script_of_langsmith_reads_are_columns() -> None:
+    alone = (
+        "def label(run, example):\n    said, gold = run.outputs.get('output'), example.outputs.get('gold_label')\n"
+        "    return {'score': said == gold}\n"
+    )
+    rows = [{"text": "q", "output": "a", "gold_label": "a"}, {"text": "q", "output": "a", "gold_label": "b"}]
+    assert scores(alone, rows) == [1.0, 0.0]
+    renamed = [{"output": row["output"], "mine": row["gold_label"]} for row in rows]
+    assert scores(alone, renamed, InputMapping(paths={"reference": "mine"})) == [1.0, 0.0]
+    several = (
+        "def both(outputs, reference_outputs):\n"
+        "    return outputs['answer'] == reference_outputs['gold_a'] + reference_outputs['gold_b']\n"
+    )
+    assert scores(several, [{"output": "ab", "gold_a": "a", "gold_b": "b"}]) == [1.0]
+    # A key of both says nothing of the column that is meant: the model's own answer is not its reference.
+    same = "def same(outputs, reference_outputs):\n    return outputs['answer'] == reference_outputs['answer']\n"
+    with pytest.raises(ColumnsError, match="no column for `reference`"):
+        scores(same, [{"answer": "4"}], InputMapping(paths={"output": "answer"}))

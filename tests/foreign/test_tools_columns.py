@@ -82,6 +82,17 @@ def test_columns_that_a_function_names_stop_before_the_run_where_they_are_lackin
     assert bind(evaluator).arguments(case)[1]["gold_answer"] == "4"
 
 
+def test_a_function_that_names_columns_alone_needs_no_output() -> None:
+    source = (
+        "from ragas.metrics import discrete_metric\n\n\n@discrete_metric(name='a', allowed_values=['pass'])\n"
+        "def same(predicted, expected):\n    return predicted == expected\n"
+    )
+    (case,) = cases_from_rows([{"predicted": "4", "expected": "5"}])
+    given = bind(parse_evaluator(source, "script")).arguments(case)[1]
+    assert (given["predicted"], given["expected"]) == ("4", "5")
+    assert "output" not in given
+
+
 def test_a_field_that_a_grader_needs_stops_before_the_run() -> None:
     source = "def grade(sample, item):\n    return float(sample['output_text'] == item['wanted'])\n"
     with pytest.raises(ColumnsError, match="no column for"):

@@ -132,6 +132,21 @@ def test_mapped_columns_are_lists(source: str, paths: dict[str, str]) -> None:
     assert scores(source, InputMapping(paths=paths)) == SAME
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "from functools import partial\n\n\ndef base(completions, answer, limit, **kwargs):\n"
+        "    return [float(len(c) <= limit and c == a) for c, a in zip(completions, answer)]\n\n\n"
+        "short = partial(base, limit=3)\n",
+        "class Reward:\n    __name__ = 'same'\n\n    async def __call__(self, completions, answer, **kwargs):\n"
+        "        return [float(c == a) for c, a in zip(completions, answer)]\n\n\nsame = Reward()\n",
+    ],
+)
+def test_rewards_that_a_call_makes(made: str) -> None:
+    assert parse_evaluator(made, "reward").dialect == "trl"
+    assert [one.score for one in runner.evaluate(parse_evaluator(made, "reward"), ANSWERS).results] == SAME
+
+
 def test_only_what_is_set_is_one_value_for_all() -> None:
     for source in (
         "def reward(completions, factor=1, **kwargs):\n    return [factor] * len(completions)\n",

@@ -38,7 +38,10 @@ def asked(function: Function, own: Mapping[str, tuple[str, ...]] | None = None) 
     others = tuple(
         Parameter(name=name, columns=(name,)) for name in function.required if name not in WORDS and name.isidentifier()
     )
-    return (*row(own, function.required), *others)
+    outputs = {"output", "model_output", *(own or {}).get("output", ())}
+    output, *words = row(own, function.required)
+    # One that names columns alone needs no output.
+    return (output.model_copy(update={"required": not outputs.isdisjoint(function.names)}), *words, *others)
 
 
 _ROW = row()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, abstained, invalid, is_async, load, named, parameters, words
+from .frame import TYPE_CHECKING, abstained, invalid, load, named, parameters, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from typing import Any
 
 _WORDS = ("output", "input", "metadata")
@@ -35,23 +35,22 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         if any(_set(row) != _set(rows[0]) for row in rows):
             return {"alone": True}  # as worked examples may have it
         try:
-            return _rewards(function(**given(rows)), len(rows))
+            value = function(**given(rows))
+            return awaited(value, len(rows)) if hasattr(type(value), "__await__") else _rewards(value, len(rows))
         except Exception:
             if len(rows) == 1:
                 raise
         return {"alone": True}
 
-    async def call_async(rows: list[dict[str, Any]]) -> Any:
-        if any(_set(row) != _set(rows[0]) for row in rows):
-            return {"alone": True}
+    async def awaited(value: Awaitable[Any], count: int) -> Any:
         try:
-            return _rewards(await function(**given(rows)), len(rows))
+            return _rewards(await value, count)
         except Exception:
-            if len(rows) == 1:
+            if count == 1:
                 raise
         return {"alone": True}
 
-    return call_async if is_async(function) else call
+    return call
 
 
 def _set(row: dict[str, Any]) -> dict[str, Any]:

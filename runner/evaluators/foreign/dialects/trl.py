@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from runner.evaluators.column import BY_NAME
+from runner.evaluators.entries import python_entries
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Function, ScriptModule, only
 from runner.evaluators.foreign.reads import function_of, keys, uses
@@ -16,14 +18,31 @@ _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extr
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
-    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    made = _made(module)
+    some = (
+        [module.called(entry) or made.get(entry)] if entry is not None else [*module.functions.values(), *made.values()]
+    )
     found = {one.name: one for one in some if one is not None and "completions" in one.names}
+    if entry is None:  # what another is made of is not meant by itself
+        inside = {each.id for name in made for each in ast.walk(module.values[name]) if isinstance(each, ast.Name)}
+        found = {name: one for name, one in found.items() if name not in inside}
     if not found and named:
         found = {one.name: one for one in some if one is not None and one.accepts_any}
     alone = only(module, found, None, "a reward function of TRL")
     if alone is None:
         return None
     return Found.of(module, alone[1], sure=True)._replace(parameters=(*_parameters(module, alone[1]),))
+
+
+def _made(module: ScriptModule) -> dict[str, Function]:
+    """Rewards that a call makes: what `partial` leaves of one, an instance with `__call__`."""
+    if not module.values or "completions" not in module.source:
+        return {}
+    return {
+        name: Function(name, one.parameters, one.accepts_any, one.line, docstring=one.docstring)
+        for name, one in python_entries(module.body).items()
+        if name in module.values and any(each.name == "completions" for each in one.parameters)
+    }
 
 
 def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:

@@ -91,10 +91,9 @@ def test_any_name_leaves_the_file_readable(folder: Path) -> None:
     (folder / "it's.py").write_text(SCRIPT)
     for script in ("polite.py", "it's.py:evaluate"):
         for tool in ("inspect", "langsmith", "pytest", "promptfoo"):
-            dialect = ["--dialect", "promptfoo"] if ":" in script else []
             name = f'{tool} \\N """ \n{len(script)}'
             threshold = ["--threshold", "1"] if tool in ("pytest", "promptfoo") else []
-            said = evalcell("export", tool, script, *dialect, *threshold, "-o", name)
+            said = evalcell("export", tool, script, *threshold, "-o", name)
             assert said.exit_code == 0, said.output
             made = (folder / name).read_text()
             assert "\\N" not in made

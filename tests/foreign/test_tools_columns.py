@@ -110,6 +110,21 @@ def test_what_is_not_used_or_is_null_on_purpose_is_not_asked_for() -> None:
     assert scores(source, [{"output": "4"}], InputMapping(literals={"expected": None})) == [0.0]
 
 
+def test_a_default_is_enough_for_a_script_that_asks_for_it() -> None:
+    rows = [{"output": "4", "gold": "4"}]
+    for source, needs in (
+        ("def handler(output, expected=None):\n    return float(output == expected)\n", True),
+        ("def handler(output, expected=None):\n    return 0.5 if expected is None else 1.0\n", False),
+        ("def handler(output, expected=None):\n    return 1.0 if expected and output else 0.5\n", False),
+        ("def handler(output, expected=''):\n    return 0.5\n", False),
+    ):
+        if needs:
+            with pytest.raises(ColumnsError, match="no column for `reference`"):
+                scores(source, rows)
+        else:
+            assert scores(source, rows) == [0.5]
+
+
 def test_keys_that_a_script_of_langsmith_reads_are_columns() -> None:
     alone = (
         "def label(run, example):\n    said, gold = run.outputs.get('output'), example.outputs.get('gold_label')\n"

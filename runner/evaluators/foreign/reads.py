@@ -39,6 +39,33 @@ def uses(module: ScriptModule, entry: str, name: str) -> bool:
     )
 
 
+def asks(module: ScriptModule, entry: str, name: str) -> bool:
+    """
+    Whether a function needs this parameter of its: it uses it, and asks nowhere whether it is there.
+
+    One without a default is used as the tool gives it, be it None; then it is for the caller to say so.
+    """
+    function = function_of(module, entry)
+    if function is None or not uses(module, entry, name):
+        return False
+    own = {one.name: one.required for one in parameters(function.args)}
+    if name not in own or own[name]:
+        return name in own
+    for node in _body(function):
+        match node:
+            case ast.Compare(left=left, comparators=[ast.Constant(value=None)]):
+                tests = [left]
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.UnaryOp(op=ast.Not(), operand=test):
+                tests = [test]
+            case ast.BoolOp(values=tests):
+                pass
+            case _:
+                continue
+        if any(isinstance(one, ast.Name) and one.id == name for one in tests):
+            return False
+    return True
+
+
 def reads(module: ScriptModule, entry: str, name: str) -> bool:
     """Whether a function or class reads an attribute of this name, or a parameter that it cannot be called without."""
     for node in ast.walk(_definition(module, entry.partition(".")[0]) or ast.Pass()):

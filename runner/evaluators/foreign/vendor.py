@@ -12,11 +12,14 @@ from packaging.utils import canonicalize_name
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Class, Function, ScriptModule, dotted, only
-from runner.evaluators.foreign.reads import reads
+from runner.evaluators.foreign.reads import asks, reads
 from runner.evaluators.foreign.types import ForeignDialect, Found, asked, row
 from runner.evaluators.header import read_header
 from runner.text import printable
 from runner.types import Evaluator, Parameter
+
+_GOLD = ("reference", "expected", "expected_output", "ground_truth", "target")
+"""Parameters that a function needs, although they have a default, where it asks nowhere whether they are there."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,13 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
     if vendor.bound and vendor.bound in module.source:
         return row(vendor.columns)
     if vendor.by_column is not None:
-        left = [one for one in function.parameters if one.name not in vendor.by_column]
+        left = [
+            one.model_copy(
+                update={"required": one.required or (one.name in _GOLD and asks(module, function.name, one.name))}
+            )
+            for one in function.parameters
+            if one.name not in vendor.by_column
+        ]
         return asked(function._replace(parameters=(*left,)), vendor.columns)
     known = dict(vendor.columns)
     return row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})

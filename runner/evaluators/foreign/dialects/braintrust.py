@@ -9,7 +9,7 @@ from runner.errors import EvaluatorError
 from runner.evaluators.entrypoint import naming
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Function, ScriptModule, SeveralError, dotted, needed, only
-from runner.evaluators.foreign.reads import uses
+from runner.evaluators.foreign.reads import asks, uses
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.evaluators.likely import OUTPUTS, REFERENCES, plain_name
 from runner.text import listed, printable
@@ -62,6 +62,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         for word, own in (("reference", "expected"), ("input", "input"))
         if function is not None and own in function.required and uses(module, name, own)
     }
+    if function is not None and asks(module, name, "expected"):
+        needs.add("reference")
     if module.imports.get(name, "").rpartition(".")[2] in _COMPARING:
         needs.add("reference")
     parameters = row({"reference": ("expected",)}, needs)

@@ -7,7 +7,7 @@ import re
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only
-from runner.evaluators.foreign.reads import uses
+from runner.evaluators.foreign.reads import asks, uses
 from runner.evaluators.foreign.summaries import reads
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.types import Evaluator
@@ -44,6 +44,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         for word, own in (("reference", "expected_output"), ("input", "input"))
         if own in function.required and not page and not summary and uses(module, function.name, own)
     }
+    if not page and not summary and asks(module, function.name, "expected_output"):
+        needs.add("reference")
     if page and _EXPECTED.search(module.source) and not _GUARD.search(module.source):
         needs.add("reference")
     found = Found.of(module, function, packages, sure=page is not None or summary)

@@ -9,7 +9,7 @@ from runner.evaluators.column import BY_NAME
 from runner.evaluators.foreign.evidence import reads_object
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Function, ScriptModule, needed, only, read_python
-from runner.evaluators.foreign.reads import keys, uses
+from runner.evaluators.foreign.reads import asks, keys, uses
 from runner.evaluators.foreign.summaries import takes_lists
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.types import Evaluator, Parameter
@@ -100,8 +100,9 @@ def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]
         # A key that the script reads of the output, too, says nothing of the column that is meant.
         own = [key for key in read if key not in taken]
         alone = own if len(read) == 1 and word != "output" else []
-        asks = bool(read) or (name in function.required and uses(module, function.name, name))
-        required = word == "output" or (asks and (len(read) < 2 or not own))
+        needs = bool(read) or (name in function.required and uses(module, function.name, name))
+        needs = needs or (word == "reference" and asks(module, function.name, name))
+        required = word == "output" or (needs and (len(read) < 2 or not own))
         yield Parameter(name=word, required=required, columns=(name, *alone))
         if len(read) > 1 and word != "output":
             yield from (Parameter(name=f"else.{name}.{key}", required=False, columns=(key,)) for key in own)

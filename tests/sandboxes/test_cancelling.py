@@ -73,7 +73,8 @@ def nothing_left(chosen: Backend, waits: int) -> Iterator[Callable[[], None]]:
     yield check
     gc.collect()
     assert _left(others) == before
-    assert held() <= descriptors  # fewer, where an earlier test's were closed meanwhile
+    if others.issuperset(procfs.descendants(os.getpid())):  # else an earlier test's server began one
+        assert held() <= descriptors  # fewer, where an earlier test's were closed meanwhile
 
 
 def _left(others: frozenset[int]) -> tuple[list[int], list[str]]:

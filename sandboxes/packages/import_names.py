@@ -115,7 +115,7 @@ def which_package(module: str) -> str:
 
 _OTHERS = (
     "anthropic", "autoevals", "bert-score", "bleurt", "braintrust", "codebleu", "datasets", "deepeval", "diskcache",
-    "editdistance", "evaluate", "fasttext", "fuzzywuzzy", "gensim", "httpx", "inspect-ai", "instructor", "jellyfish",
+    "editdistance", "fasttext", "fuzzywuzzy", "gensim", "httpx", "inspect-ai", "instructor", "jellyfish",
     "jiwer", "jsonpath-ng", "jsonschema", "keras", "langchain", "langfuse", "langsmith", "latex2sympy2", "litellm",
     "matplotlib", "math-verify", "mauve-text", "mlflow", "moverscore", "networkx", "nltk", "numpy", "openai", "opik",
     "pandas", "polars", "promptfoo", "pyarrow", "pydantic", "python-Levenshtein", "ragas", "rapidfuzz", "regex",

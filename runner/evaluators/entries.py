@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.evaluators.entrypoint import AGGREGATE, NAME, naming
+from runner.evaluators.entrypoint import AGGREGATE, naming
 from runner.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
 from runner.evaluators.python_signature import Signature, aggregate_of, definitions, parameters, parse
 from runner.text import listed, printable, suggestion, whole
@@ -29,10 +29,6 @@ _USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", 
 """Names that people give the function that is called from outside."""
 _MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
 _BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
-_LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
-_LISTS |= {"solution_strs", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
-"""Names of outputs that are several."""
-_ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "ground_truths", "solutions"}
 _MOST = 5
 _HOPS = 20
 
@@ -264,7 +260,6 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     entry = entries.get(name)
     if entry is None or entry.makes:
         raise EvaluatorError(_refusal(script, entries, name, where))
-    refuse_lists(text, where, name, entry.parameters)
     aggregate = aggregate_of(script.names.get(AGGREGATE))
     docstring = whole(ast.get_docstring(tree) or entry.docstring)
     node = script.names.get(name)
@@ -283,29 +278,6 @@ def with_reference(parameters: tuple[Parameter, ...], used: Collection[str] | No
     if len(known) != 1 or known[0].required or (used is not None and known[0].name not in used):
         return parameters
     return tuple(one.model_copy(update={"required": True}) if one is known[0] else one for one in parameters)
-
-
-def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -> None:
-    """Refuse a function that goes through its outputs one by one: it would go through the characters of a text."""
-    required = [one.name for one in own if one.required]
-    names = [one for one in required if plain_name(one) in _LISTS]
-    if not names or (name == NAME and not any(plain_name(one) in _ANSWERS for one in required)):
-        return
-    from runner.evaluators.foreign.module import read_python
-    from runner.evaluators.foreign.summaries import takes_lists
-
-    try:
-        lists = takes_lists(read_python(text, where), name, names)
-    except EvaluatorError:  # it divides by their number
-        lists = True
-    if lists:
-        each = ", ".join(("[output]", "[reference]")[: len(required)])
-        raise EvaluatorError(
-            f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
-            f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
-            f"{'NAME' if name == NAME else name}({each})`, without brackets where a row's own values are lists, or "
-            "judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
-        )
 
 
 def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) -> str:

@@ -16,7 +16,7 @@ from runner.evaluators.header import read_header
 from runner.evaluators.python_signature import Signature
 from runner.evaluators.script_kind import as_read
 from runner.text import CHECK, close_name, printable, shown, suggestion, whole
-from runner.types import DialectFailures, Evaluator, InputMapping, Parameter, ParameterSpec
+from runner.types import DialectFailures, Evaluator, Parameter, ParameterSpec
 from sandboxes.base import Language
 from sandboxes.regular import read_regular
 
@@ -144,7 +144,7 @@ def parse_evaluator(
         requires_python=header.requires_python,
         packages=(*header.packages, *(one for one in script.packages if one not in header.packages)),
         outputs=header.outputs,
-        mapping=_over(script.mapping, header.mapping),
+        mapping=header.mapping,
         dialect=script.dialect,
         entry=script.entry,
         higher_is_better=script.higher_is_better,
@@ -153,12 +153,6 @@ def parse_evaluator(
         asked_entry=entry,
         version=sha256("\0".join((text, *script.versions)).encode()).hexdigest()[:12],
     )
-
-
-def _over(seen: InputMapping, header: InputMapping) -> InputMapping:
-    """The header's mapping, and for what it says nothing of, the one that was seen."""
-    paths = {name: path for name, path in seen.paths.items() if name not in header.literals}
-    return InputMapping(paths={**paths, **header.paths}, literals=header.literals) if paths else header
 
 
 def _refuse_unfilled(signature: Signature, where: str) -> None:

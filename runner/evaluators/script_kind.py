@@ -12,7 +12,7 @@ from runner.evaluators.column import BY_NAME
 from runner.evaluators.entrypoint import NAME, NATIVE
 from runner.evaluators.header import Header
 from runner.evaluators.python_signature import NoFunctionError, Signature, read_signature
-from runner.types import Aggregate, DialectFailures, InputMapping
+from runner.types import Aggregate, DialectFailures
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 
@@ -32,8 +32,6 @@ class AsRead(NamedTuple):
     """What decides its results beside its text."""
     packages: tuple[str, ...] = ()
     higher_is_better: bool = False
-    mapping: InputMapping = InputMapping()
-    """Where its parameters come from, if its header does not say."""
 
     @property
     def called(self) -> str:
@@ -83,8 +81,7 @@ def as_read(
         reading = None
     if reading is None:
         if native is not None:
-            if language == "python":
-                _entries(language).refuse_lists(text, where, NAME, native.parameters)
+            _refuse_lists(text, where, language, NAME, native)
             return AsRead(native)
         if entry is not None:
             return _named(text, where, language, entry)
@@ -102,12 +99,21 @@ def as_read(
     together = Aggregate(accepts_any=True) if found.summary else None
     signature = Signature(found.parameters, found.accepts_any, found.docstring, not found.summary, together)
     versions = (kind.name, found.entry, str(kind.version), failures)
-    return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better, found.mapping)
+    return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better)
 
 
 def _named(text: str, where: str, language: Language, entry: str) -> AsRead:
     """One of our own that is called at another function than `evaluate`. Raises EvaluatorError."""
-    return AsRead(_entries(language).signature_of(text, where, entry), None, entry, (NATIVE, entry))
+    signature: Signature = _entries(language).signature_of(text, where, entry)
+    _refuse_lists(text, where, language, entry, signature)
+    return AsRead(signature, None, entry, (NATIVE, entry))
+
+
+def _refuse_lists(text: str, where: str, language: Language, name: str, signature: Signature) -> None:
+    if language == "python":
+        from runner.evaluators.foreign.evidence import refuse_lists
+
+        refuse_lists(text, where, name, signature.parameters)
 
 
 def _told(error: EvaluatorError, text: str, where: str, language: Language) -> EvaluatorError:

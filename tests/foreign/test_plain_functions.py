@@ -197,6 +197,33 @@ def test_a_function_that_goes_through_outputs_is_given_no_single_text() -> None:
         read(text.format("evaluate"))
 
 
+def test_an_evaluate_of_a_whole_dataset_is_none_of_a_row() -> None:
+    with pytest.raises(EvaluatorError, match=r"`evaluate\(dataset, predictions\)` takes lists"):
+        read("def evaluate(dataset, predictions):\n    return {one: predictions[one] for one in dataset}\n")
+
+
+def test_verls_own_columns_fill_its_parameters_too() -> None:
+    rows = [{"solution_str": "#### 4", "ground_truth": "4"}, {"solution_str": "4", "ground_truth": "5"}]
+    assert [one.score for one in runner.evaluate(read(VERL), rows).results] == [1.0, 0.0]
+    with pytest.raises(ColumnsError, match="no column for `ground_truth`"):
+        runner.evaluate(read(VERL), [{"output": "#### 4", "answer": "4"}])
+
+
+@pytest.mark.parametrize("made", ["reward = partial(base, limit=3)", "reward = Within(3)"])
+def test_what_a_call_makes_is_read_as_its_tool_reads_functions(made: str) -> None:
+    text = (
+        "from functools import partial\n\n\ndef base(completions, answer, limit, **kwargs):\n"
+        "    return [float(len(c) <= limit and c == a) for c, a in zip(completions, answer)]\n\n\n"
+        "class Within:\n    def __init__(self, limit):\n        self.limit = limit\n\n"
+        "    def __call__(self, completions, answer, **kwargs):\n"
+        f"        return base(completions, answer, self.limit)\n\n\n{made}\n"
+    )
+    one = read(text, "reward")
+    assert one.dialect == "trl"
+    rows = [{"output": "abc", "answer": "abc"}, {"output": "abcd", "answer": "abcd"}]
+    assert [result.score for result in runner.evaluate(one, rows).results] == [1.0, 0.0]
+
+
 def test_a_reference_that_may_be_left_out_is_asked_for_where_it_is_used() -> None:
     text = "def score(output, expected=None):\n    return float(output == {})\n"
     assert [one.required for one in read(text.format("expected"), "score", "native").parameters] == [True, True]
@@ -238,9 +265,7 @@ def test_so_it_is_in_typescript() -> None:
 def test_a_common_module_is_promptfoos_only_where_it_takes_a_context() -> None:
     assert scored(COMMON, "score", SIDES.paths) == [0.0, 0.0, 1.0]
     assert read(COMMON, "short", language="typescript").dialect == "promptfoo"
-    with pytest.raises(
-        EvaluatorError, match=r"has no function `evaluate`; .*name the one to run, such as `scorer\.ts:"
-    ):
+    with pytest.raises(EvaluatorError, match=r": `scorer\.ts:score`, `scorer\.ts:short`"):
         read(COMMON, language="typescript")
     alone = "module.exports = (prediction, target) => Number(prediction === target);"
     assert scored(alone, "default", SIDES.paths) == [0.0, 0.0, 1.0]

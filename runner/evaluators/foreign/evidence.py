@@ -11,12 +11,32 @@ import ast
 import re
 from collections.abc import Collection
 
-from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule
+from runner.errors import EvaluatorError
+from runner.evaluators.entrypoint import NAME
+from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
+from runner.evaluators.foreign.summaries import takes_lists
+from runner.evaluators.likely import plain_name
 from runner.evaluators.python_signature import definitions
+from runner.types import Parameter
 
 _PLAIN = {*dir(str), *dir(list), *dir(float)}
 """What texts, lists and numbers have."""
 _MOST = 50
+_LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
+_LISTS |= {"solution_strs", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
+"""Names of outputs that are several."""
+_ANSWERS = {
+    "references",
+    "refs",
+    "targets",
+    "labels",
+    "answers",
+    "golds",
+    "gts",
+    "ground_truths",
+    "solutions",
+    "dataset",
+}
 
 
 def reads_object(module: ScriptModule, function: Function, name: str, keys: Collection[str]) -> bool | None:
@@ -89,3 +109,23 @@ def _in_javascript(source: str, name: str, keys: Collection[str]) -> bool | None
     if re.search(rf"\{{[^{{}}]*\b({any_key})\b[^{{}}]*\}}\s*=\s*{own}(?![\w$])", source):
         return True
     return False if len(re.findall(rf"(?<![\w$.]){own}(?![\w$])", source)) > 1 else None
+
+
+def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -> None:
+    """Refuse a function that goes through its outputs one by one: it would go through the characters of a text."""
+    required = [one.name for one in own if one.required]
+    names = [one for one in required if plain_name(one) in _LISTS]
+    if not names or (name == NAME and not any(plain_name(one) in _ANSWERS for one in required)):
+        return
+    try:
+        lists = (name == NAME and "dataset" in required) or takes_lists(read_python(text, where), name, names)
+    except EvaluatorError:  # it divides by their number
+        lists = True
+    if lists:
+        each = ", ".join(("[output]", "[reference]")[: len(required)])
+        raise EvaluatorError(
+            f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
+            f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
+            f"{'NAME' if name == NAME else name}({each})`, without brackets where a row's own values are lists, or "
+            "judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
+        )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from runner.errors import EvaluatorError
+from runner.evaluators.entries import python_entries
 from runner.evaluators.entrypoint import naming
 from runner.evaluators.python_signature import definitions, parameters, parse
 from runner.text import listed, whole
@@ -124,6 +125,9 @@ def read_python(source: str, where: str) -> ScriptModule:
                 module.functions[name] = module.functions[other]._replace(name=name)
             case _:
                 module.values[name] = node
+    for name, entry in python_entries(tree.body).items() if module.values else ():
+        if name in module.values and not entry.makes:  # what a call makes is called as functions are
+            module.functions[name] = Function(name, entry.parameters, entry.accepts_any, entry.line)
     return module
 
 

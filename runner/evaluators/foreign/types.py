@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.types import Evaluator, InputMapping, Parameter
+from runner.types import Evaluator, Parameter
 from sandboxes.base import Language
 
 if TYPE_CHECKING:
@@ -65,8 +65,6 @@ class Found(NamedTuple):
     """True where nothing else has such a function: it counts more than what looks alike beside it."""
     summary: bool = False
     """True if it is called once, with all rows, and gives figures of them."""
-    mapping: InputMapping = InputMapping()
-    """Where its parameters come from, if the header does not say."""
 
     @classmethod
     def of(

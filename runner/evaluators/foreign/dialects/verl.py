@@ -5,12 +5,10 @@ from __future__ import annotations
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import ScriptModule, only
 from runner.evaluators.foreign.types import ForeignDialect, Found
-from runner.types import Evaluator, InputMapping
+from runner.types import Evaluator, Parameter
 
 _ENTRY = "compute_score"
 _ROLES = {"solution_str": "output", "ground_truth": "reference"}
-_COLUMNS = ("data_source", "extra_info")
-"""What verl's datasets have by these names."""
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
@@ -20,12 +18,16 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if alone is None:
         return None
     function = alone[1]
-    columns = {name: name for name in _COLUMNS if name in function.required}
     return Found.of(module, function, sure=True)._replace(
-        parameters=function.parameters,
-        accepts_any=function.accepts_any,
-        mapping=InputMapping(paths=_ROLES | columns),
+        parameters=tuple(map(_parameter, function.parameters)), accepts_any=function.accepts_any
     )
+
+
+def _parameter(own: Parameter) -> Parameter:
+    """The parameter, which a row's output or reference fills, or the column of its very name."""
+    if own.name not in _ROLES:
+        return own
+    return own.model_copy(update={"required": True, "columns": (_ROLES[own.name], own.name)})
 
 
 def _program(evaluator: Evaluator) -> str:

@@ -248,6 +248,13 @@ def test_what_braintrust_is_handed_is_its_scorer(defined: str, handed: str, entr
             assert call(output="b", reference="a")["score"] == 0.0
 
 
+def test_an_input_that_what_a_call_makes_does_not_show_to_use_is_not_asked_for() -> None:
+    inner = "    def score(input, output, expected=None): return float(output == expected)\n    return score\n"
+    made = f"def near(k):\n{inner}"
+    found = parse_evaluator(BRAINTRUST.format(f"{made}\nnear_1 = near(1)", "braintrust.Eval('', scores=[near_1])"), "a")
+    assert {one.name: one.required for one in found.parameters}["input"] is False
+
+
 def test_scorers_that_are_made_in_the_list_have_to_be_named() -> None:
     text = BRAINTRUST.format(NEAR, "braintrust.Eval('a', data=[], task=len, scores=[near(2)])")
     with pytest.raises(EvaluatorError, match=r"its Eval has the scorer `near\(2\)`; give the one to run a name"):

@@ -69,7 +69,7 @@ def _refuse_unnamed(module: ScriptModule) -> None:
             f"{module.where}:{scoring.line}: {scoring.words} is promptfoo's function for the score of several "
             "assertions, and judges no output"
         )
-    if fitting:
+    if fitting and all(_takes_context(module, module.functions[name]) for name in fitting):
         every = listed([f"{module.where}:{name}" for name in fitting], 6)
         raise EvaluatorError(
             f"{module.where} exports {listed(fitting, 6)}, and promptfoo calls none of them by itself; say which: "

@@ -97,7 +97,7 @@ def private_dir(path: Path, variable: str = VARIABLE) -> Path:
                 f"{fault}, who could exchange what is in {path}; set {variable} to another folder of yours"
             )
         for folder in (*reversed(path.parents), path):  # those above, too: a mask of others may let everybody write
-            if not folder.exists():
+            if not folder.is_dir():
                 folder.mkdir(mode=0o700, exist_ok=True)
                 folder.chmod(0o700)  # whatever the umask
         if hasattr(os, "getuid"):

@@ -113,7 +113,7 @@ def test_set_and_map_of_a_case_go_over_those_of_the_command_line_and_of_the_scri
         row | {"expected": {"label": "1 B C"}},
         row | {"map": {"b": "output.x"}, "expected": {"label": "1 X C"}},
         row | {"set": {"a": 1, "c": None}, "expected": {"label": "1 B None"}},
-        row | {"set": {}, "expected": {"kind": "mapping", "message": "cases.jsonl:4: evaluate needs `a`"}},
+        row | {"set": {}, "expected": {"kind": "mapping", "message": "cases.jsonl:4: the row has no `a`"}},
     ]
     write_rows(Path("cases.jsonl"), rows)
     result = evalcell("test", "abc.py", "--set", 'b="B"')

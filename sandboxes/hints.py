@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from sandboxes.models import Language
@@ -96,6 +96,8 @@ def module_step(module: str, place: Place = BOX) -> str | None:
     if package := package_of(module):
         step = f'add `dependencies = ["{package}"]` to the script\'s header'
         return f"{step}; the process sandbox has packages" if place.kind == "wasm" else step
+    if package is not None and _is_unknown(module):
+        return unknown([top])
     if place.kind == "wasm":
         return f"the wasm sandbox has no modules that need an operating system or a C library; {PROCESS}"
     return None
@@ -114,6 +116,21 @@ def _own_file(module: str) -> str | None:
     from sandboxes.packages import is_own_file  # as above
 
     return one_file(f"`{module}` is a file of your own rather than a package") if is_own_file(module) else None
+
+
+def _is_unknown(module: str) -> bool:
+    from sandboxes.packages import is_unknown  # as above
+
+    return is_unknown(module)
+
+
+def unknown(modules: Sequence[str]) -> str:
+    """The next step for modules that may be files as well as packages: a registry's of their names are strangers'."""
+    names = ", ".join(f"`{name}`" for name in modules)
+    return (
+        f"evalcell knows no package that brings {names}: if a file of yours is meant, copy what the script needs of it "
+        "into the script; if a package is, declare the name that installs it: SandboxConfig(packages=['NAME'])"
+    )
 
 
 def one_file(why: str) -> str:

@@ -18,6 +18,7 @@ OPTIONS = {
     "SandboxConfig(install_timeout)": "--install-timeout",
     "SandboxConfig(lock)": "--lock",
     "SandboxConfig(network)": "--allow-network",
+    "SandboxConfig(packages)": "--with",
 }
 """By the field, as messages name it: `Limits(timeout=…)` says that the next step is to give a timeout."""
 

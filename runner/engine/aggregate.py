@@ -110,7 +110,7 @@ class Aggregation:
             except SandboxLostError as e:
                 why = str(e)
                 continue
-            return _figures(self._evaluator, execution, self._gathered.rows)
+            return _figures(self._evaluator, execution, self._gathered.rows, sandbox.config.packages)
         return _failed("lost", f"the sandbox was lost twice in aggregate ({printable(why, 400)}); run it again")
 
 
@@ -130,9 +130,9 @@ async def _executed(evaluator: Evaluator, call: Call, sandbox: Sandbox, limits: 
         await finish(program.close)
 
 
-def _figures(evaluator: Evaluator, execution: Execution, rows: int) -> Figures:
+def _figures(evaluator: Evaluator, execution: Execution, rows: int, packages: tuple[str, ...]) -> Figures:
     if execution.status != "ok":
-        said = error_text(execution.status, execution.error, evaluator)
+        said = error_text(execution.status, execution.error, evaluator, packages)
         if execution.status == "timeout":
             said = said.replace("raise the timeout", "raise aggregate_timeout")
         return _failed(KINDS[execution.status], said)

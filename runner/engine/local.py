@@ -111,7 +111,9 @@ class _Scoring:
         self._known = known
         self._loading = loading
         self._limits = limits
-        self._results = ResultFactory(evaluator, (known and known.identity) or sandbox.identity)
+        self._results = ResultFactory(
+            evaluator, (known and known.identity) or sandbox.identity, sandbox.config.packages
+        )
         self._fixed = sandbox.isolation == "batch" or is_batched(evaluator)
         self._most = sandbox.batch
         self._batches = 0

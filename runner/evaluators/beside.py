@@ -8,15 +8,17 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from runner.errors import EvaluatorError
-from runner.text import printable
+from runner.text import listed, printable
 from runner.types import Evaluator
 from sandboxes.base import ScriptError
+from sandboxes.hints import one_file, unknown
 
 _MOST = 200
 """Imports that are looked at."""
@@ -29,8 +31,8 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _EVALUATOR = re.compile(r"^(async[ \t]+)?def[ \t]+evaluate\b", re.MULTILINE)
-_MISSING = re.compile(r"No module named '(\w+)")
-_ADD = re.compile(r'dependencies = \["([^"]+)"\]')
+_MISSING = re.compile(r"No module named '(\w+)([\w.]*)")
+_NO_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 
 def files_beside(script: Path, source: str) -> dict[str, str]:
@@ -100,50 +102,102 @@ def local_hint(message: str, beside: Mapping[str, str]) -> str | None:
     return f"{file} is not taken along: copy what the script needs of it into the script"
 
 
-def next_step(error: ScriptError, evaluator: Evaluator) -> str | None:
-    """The next step for a script's error; for a package that is not there, with all that the script imports."""
+def next_step(error: ScriptError, evaluator: Evaluator, packages: Sequence[str] = ()) -> str | None:
+    """
+    The next step for a script's error; for a module that is not there, with all that the script imports.
+
+    `packages` are the sandbox's. Files of the user's own are told first: without them, packages are installed in vain.
+    """
     if local := local_hint(error.message, evaluator.beside):
         return local
-    missing = _MISSING.search(error.message)
-    found = _ADD.search(error.hint or "")
-    if missing is None or error.hint is None or found is None:
+    missing, no_name = _MISSING.search(error.message), _NO_NAME.search(error.message)
+    module = f"{no_name[2]}.{no_name[1]}" if no_name else missing[1] + missing[2] if missing else ""
+    top, declared = _top(module), packages or evaluator.packages
+    if top in sys.stdlib_module_names or not module:
         return error.hint
-    wanted = _packages(evaluator.source, evaluator.beside)
-    if not any(name.partition(".")[0] == missing[1] for name in _modules(evaluator.source)):
-        wanted.append(found[1])
-    packages: dict[str, str] = {}
-    for line in (*evaluator.packages, *wanted):
-        packages.setdefault(re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower(), line)
-    names = json.dumps(list(packages.values()), ensure_ascii=False)
-    return _ADD.sub(lambda _: f"dependencies = {names}", error.hint) if wanted else error.hint
+    from sandboxes.packages import is_own_file, is_unknown, which_package
+
+    package = which_package(module)
+    if package and _name(package) in {_name(line) for line in declared if ";" not in line}:
+        return (
+            f"{package} is installed, and this version of it brings no `{module}`: declare one that does, or, if "
+            f"`{module}` is in a copy of your own, copy what the script needs of it into the script"
+        )
+    if missing is None:
+        return error.hint
+    at_load, anywhere = _modules(evaluator.source)
+    own = [name for name in at_load if name[0] == "." or _top(name) in evaluator.beside or is_own_file(name)]
+    same = [name for name in anywhere if _top(name) == top] or [module]
+    strangers = dict.fromkeys(_top(name) for name in (*at_load, *same) if name not in own and is_unknown(name))
+    if own == [module] or is_own_file(module):
+        steps = [str(error.hint)]
+    elif own:
+        files = listed(dict.fromkeys(name if name[0] == "." else _top(name) for name in own), 4)
+        steps = [one_file(f"of files of your own ({files}) nothing is taken along")]
+    else:
+        steps = []
+    wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)
+    if wanted and not is_own_file(module):
+        lines = {_name(line): line for line in reversed((*declared, *wanted))}
+        names = json.dumps(
+            [lines[name] for name in dict.fromkeys(map(_name, (*declared, *wanted)))], ensure_ascii=False
+        )
+        wasm = "; the process sandbox has packages" * (error.hint or "").endswith("the process sandbox has packages")
+        steps.append(f"{'then ' * bool(steps)}add `dependencies = {names}` to the script's header{wasm}")
+    if strangers:
+        steps.append(unknown([*strangers][:4]))
+    return "; ".join(steps) or error.hint
 
 
-def _packages(source: str, beside: Collection[str]) -> list[str]:
-    """The packages of the modules that a script imports and can not do without."""
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _name(line: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower()
+
+
+def _packages(modules: Sequence[str], beside: Collection[str]) -> list[str]:
+    """The packages of these modules, as far as they are known."""
     from sandboxes.packages import which_package
 
-    modules = [name for name in _modules(source) if name.partition(".")[0] not in beside]
-    return [package for package in map(which_package, modules) if package]
+    return [package for name in modules if name.partition(".")[0] not in beside and (package := which_package(name))]
+
+
+class _Imports(NamedTuple):
+    at_load: tuple[str, ...]
+    """Those of files by a relative import begin with a dot."""
+    anywhere: tuple[str, ...]
 
 
 @lru_cache(8)
-def _modules(source: str) -> tuple[str, ...]:
-    """The modules that a Python script imports, but those in a `try` that it can do without."""
+def _modules(source: str) -> _Imports:
+    """The modules that a Python script imports, but those in a `try` that it can do without, or for types alone."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    found: dict[str, None] = {}
-    waiting: deque[ast.AST] = deque([tree])
-    while waiting and len(found) < _MOST:
-        node = waiting.popleft()
+        return _Imports((), ())
+    at_load: dict[str, None] = {}
+    anywhere: dict[str, None] = {}
+    waiting: deque[tuple[ast.AST, bool]] = deque([(tree, True)])
+    while waiting and len(anywhere) < _MOST:
+        node, loading = waiting.popleft()
+        names: list[str] = []
         if isinstance(node, ast.Import):
-            found |= dict.fromkeys(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            at_load |= dict.fromkeys(["." * node.level + (node.module or node.names[0].name)][: int(loading)])
+        elif isinstance(node, ast.ImportFrom) and node.module:
             dotted = "." in node.module
-            found |= dict.fromkeys(node.module if dotted else f"{node.module}.{alias.name}" for alias in node.names)
-        waiting.extend(node.handlers if isinstance(node, ast.Try) else ast.iter_child_nodes(node))
-    return tuple(found)
+            names = [node.module if dotted else f"{node.module}.{alias.name}" for alias in node.names]
+        anywhere |= dict.fromkeys(names)
+        at_load |= dict.fromkeys(names if loading else ())
+        inside: Iterable[ast.AST] = node.handlers if isinstance(node, ast.Try) else ast.iter_child_nodes(node)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            inside = node.orelse
+        in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        waiting.extend((child, loading and not in_function) for child in inside)
+    return _Imports(tuple(at_load), tuple(anywhere))
 
 
 def _imported(source: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from runner.evaluators.beside import next_step
@@ -42,7 +42,7 @@ class Place(Protocol):
 class ResultFactory:
     """Makes the results of one evaluator in one sandbox."""
 
-    def __init__(self, evaluator: Evaluator, identity: str) -> None:
+    def __init__(self, evaluator: Evaluator, identity: str, packages: Sequence[str] = ()) -> None:
         self._name = evaluator.name
         self._version = evaluator.version
         self._outputs = evaluator.outputs
@@ -50,13 +50,14 @@ class ResultFactory:
         self._dialect = evaluator.dialect
         self._as_zero = evaluator.dialect_failures == "as-zero"
         self._identity = identity
+        self._packages = packages
         self._evaluator = evaluator
         self._usual = usual(evaluator.outputs) if evaluator.dialect is None else None
 
     def executed(self, row: Place, execution: Execution) -> Result:
         """The result of an execution: scored, abstained or failed."""
         if execution.status != "ok":
-            message = error_text(execution.status, execution.error, self._evaluator)
+            message = self._error_text(execution)
             if self._as_zero and execution.status == "error":
                 zero = {"": ScoreTuple("fail", 0.0, message)}
                 return self._scored(row, "scored", zero, execution)
@@ -79,9 +80,12 @@ class ResultFactory:
 
     def unloaded(self, row: Place, loaded: Execution) -> Result:
         """The failed result of a row whose script did not load; `loaded` is the outcome of loading it."""
-        message = f"the script does not load: {error_text(loaded.status, loaded.error, self._evaluator)}"
+        message = f"the script does not load: {self._error_text(loaded)}"
         kind = KINDS.get(loaded.status, "raised")
         return self._result(row, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
+
+    def _error_text(self, execution: Execution) -> str:
+        return error_text(execution.status, execution.error, self._evaluator, self._packages)
 
     def broken(self, row: Place, why: str) -> Result:
         """The failed result of a row that could not be made into a call."""
@@ -144,9 +148,11 @@ class ResultFactory:
         )
 
 
-def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator) -> str:
+def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator, packages: Sequence[str] = ()) -> str:
     """
     A script's error on one short line, with the line number if the traceback has it.
+
+    `packages` are those of the sandbox.
 
     Example: `ZeroDivisionError: division by zero (line 12); next step`
     """
@@ -157,7 +163,7 @@ def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator) 
         text = f"{_line(error.type)}: {text}" if text else _line(error.type)
         text += _line_in(error.traceback)
     text = text or _line(error.type)
-    hint = next_step(error, evaluator)
+    hint = next_step(error, evaluator, packages)
     return f"{text.rstrip('.')}; {_line(hint)}" if hint else text
 
 

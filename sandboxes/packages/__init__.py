@@ -1,7 +1,7 @@
 """Packages for sandboxes that run real Python: resolve requirements to a lock, install it in a folder, cache both."""
 
 from sandboxes.packages.cache import CacheEntry, PruneResult, entries, prune
-from sandboxes.packages.import_names import is_own_file, which_package
+from sandboxes.packages.import_names import is_own_file, is_unknown, which_package
 from sandboxes.packages.installation import install
 from sandboxes.packages.lock import Lock, read_lock
 from sandboxes.packages.requirement import normalize_requirements
@@ -17,6 +17,7 @@ __all__ = [
     "find_uv",
     "install",
     "is_own_file",
+    "is_unknown",
     "normalize_requirements",
     "prune",
     "read_lock",

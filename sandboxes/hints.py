@@ -191,6 +191,11 @@ _WRITE = {
 }
 
 
+def _above(match: re.Match[str], failure: Failure, place: Place) -> str:
+    ours = f"{PROCESS}, and name" if place.kind == "wasm" else "name"
+    return f"{_ABOVE}; {ours} each file that it reads: SandboxConfig(files=…)"
+
+
 def _variable(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     name = match["name"]
     if name in place.env:
@@ -264,6 +269,13 @@ _BY_OS = r"\bos\.(?:exec|posix_spawn)|<frozen os>"
 _NOT_SHARED = "memory is not shared here: mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE)"
 _LOCALE = "the sandbox has the locale C.UTF-8 alone; write the format out"
 _BESIDE = one_file("a relative import means a file beside the script")
+_ABOVE = (
+    "a script runs in a folder of its own, with nothing above it or beside it: copy what it imports from there into it"
+)
+_PROCESSES = (
+    "a script sees no processes and no machine, which psutil reads: do without it, and without a package that asks it "
+    "when it is imported"
+)
 _SQLITE = 'sqlite3.connect(":memory:") needs no file; one of yours is given by SandboxConfig(files=…)'
 _DEBUGGER = "a debugger has no terminal in a sandbox: print instead"
 _ARGUMENTS = "a script has no command line: make its options parameters of its function, with defaults"
@@ -341,6 +353,8 @@ _ROWS = (
         r"(?:FileNotFoundError|NotADirectoryError|OSError): .*?No such file or directory: b?'(?P<path>[^']*)'",
         _file,
     ),
+    _Row("wasm box", r"IndexError: (?:-?\d+$|list index)", _above, r"__file__|\.parents\["),
+    _Row("box", r"(?:psutil\.)?(?:NoSuchProcess|AccessDenied|ZombieProcess)\b", _PROCESSES),
     _Row("wasm box", r"OperationalError: unable to open database file", _SQLITE),
     _Row("wasm box", r"ZoneInfoNotFoundError: ['\"]No time zone found with key (?P<key>[\w/+-]+)", _zone),
     _Row("wasm box", r"KeyError: '(?P<name>\w+)'", _variable, r"<frozen os>|[/\\]os\.py"),

@@ -104,6 +104,7 @@ def test_the_library_logs_and_never_prints() -> None:
 def test_sandboxes_call_what_they_are_told_to() -> None:
     every = [path for path in (ROOT / "sandboxes").rglob("*") if path.suffix in (".py", ".js", ".ts")]
     every = [path for path in every if path.parent.name != "foreign"]  # these call what other tools' packages have
+    every = [path for path in every if path.name != "import_names.py"]  # a package has this name
     assert [str(path) for path in every if re.search(r"\b_?evaluate\b", path.read_text("utf-8"))] == []
 
 

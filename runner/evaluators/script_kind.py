@@ -120,9 +120,19 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     """The error; one that `evaluate` is lacking says which of what the script defines likely scores a row."""
     if not isinstance(error, NoFunctionError):
         return error
-    from runner.evaluators.entries import which
+    refused: EvaluatorError | None = None
+    from runner.evaluators.entries import likely, which
 
-    found = which([*_entries(language).entries_of(text, where).values()], where)
+    entries = _entries(language).entries_of(text, where)
+    for one in likely([*entries.values()]):
+        try:
+            _named(text, where, language, one.name)
+        except EvaluatorError as e:  # naming it would not do either
+            refused = e
+            del entries[one.name]
+    found = which([*entries.values()], where)
+    if refused is not None and not found:
+        return refused
     near = "" if error.near.startswith(" (it defines") or " assigns " in error.near else error.near
     return EvaluatorError(f"{where} has no function `evaluate`{near}; {found}; or {error.step}") if found else error
 

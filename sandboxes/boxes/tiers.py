@@ -139,7 +139,8 @@ def reload_warning(left: Iterable[str], isolation: Isolation, script: Script) ->
     """The warning that a script is loaded again for each call or batch; with nothing `left` it could reach too far."""
     again = f"so it is loaded again for each {'row' if isolation == 'call' else 'batch'}"
     if found := " and ".join(words for name, words in LEFT.items() if name in left):
-        return f"loading the script leaves {found}, {again}; move that into {script.entrypoint} to be faster"
+        step = f"move that into {script.entrypoint} to be faster, unless a package does it that the script imports"
+        return f"loading the script leaves {found}, {again}; {step}"
     word = reach(script, isolation)
     faster = "do without it, or choose the isolation batch, to be faster"
     return f"by {word} the script could reach the process that holds it, {again}; {faster}"

@@ -197,6 +197,18 @@ def test_a_function_that_goes_through_outputs_is_given_no_single_text() -> None:
         read(text.format("evaluate"))
 
 
+def test_what_takes_lists_is_not_proposed_by_its_name() -> None:
+    batch = "def compute_score(data_sources, solution_strs, ground_truths):\n"
+    batch += "    return [a == b for a, b in zip(solution_strs, ground_truths)]\n"
+    call = r"compute_score\(data_sources=\[…\], solution_strs=\[output\], ground_truths=\[reference\]\)"
+    for entry in (None, "compute_score"):
+        with pytest.raises(EvaluatorError, match=rf"takes lists, .* return {call}"):
+            read(batch, entry)
+    one = "def f1_score(prediction, reference):\n    return float(prediction == reference)\n"
+    with pytest.raises(EvaluatorError, match=r"`f1_score\(prediction, reference\)` likely scores a row"):
+        read(batch + one)
+
+
 def test_an_evaluate_of_a_whole_dataset_is_none_of_a_row() -> None:
     with pytest.raises(EvaluatorError, match=r"`evaluate\(dataset, predictions\)` takes lists"):
         read("def evaluate(dataset, predictions):\n    return {one: predictions[one] for one in dataset}\n")

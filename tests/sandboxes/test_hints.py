@@ -208,6 +208,36 @@ def test_deno_names_the_way_for_each(tmp_path: Path) -> None:
     assert {body: text for body, text in said.items() if tries[body] not in text or not text} == {}
 
 
+@pytest.mark.parametrize("sandbox", ["wasm", "process"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Path(__file__).parents[3]",
+        "Path(__file__).resolve().parents[1]",
+        "HERE.parents[2]",
+        "__file__.split('/')[-3]",
+    ],
+)
+def test_a_script_that_looks_above_itself_is_told_where_it_runs(sandbox: str, line: str, tmp_path: Path) -> None:
+    script = tmp_path / "above.py"
+    source = f"from pathlib import Path\nHERE = Path(__file__)\n{line}\n\n\ndef evaluate(output):\n    return 1\n"
+    script.write_text(source)
+    (result,) = evaluate(script, [{"output": "a"}], sandbox=sandbox, max_failed="100%").results
+    assert result.error is not None
+    assert "a script runs in a folder of its own, with nothing above it or beside it" in result.error.message
+    assert "name each file that it reads: SandboxConfig(files=…)" in result.error.message
+    assert ("choose the process sandbox" in result.error.message) == (sandbox == "wasm")
+
+
+def test_what_psutil_looks_for_is_not_there(tmp_path: Path) -> None:
+    script = tmp_path / "asks.py"
+    header = '# /// script\n# dependencies = ["psutil"]\n# ///\n'
+    script.write_text(f"{header}import psutil\npsutil.Process(2)\n\n\ndef evaluate(output):\n    return 1\n")
+    (result,) = evaluate(script, [{"output": "a"}], max_failed="100%").results
+    assert result.error is not None
+    assert "which psutil reads: do without it" in result.error.message
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "trace"),
     [
@@ -231,10 +261,11 @@ def test_an_error_of_the_scripts_own_gets_no_step() -> None:
         Failure("AttributeError", "module 'os' has no attribute 'sytem'"),
         Failure("TypeError", "unsupported operand type(s) for +: 'NoneType' and 'int'", "x = row.get('a')"),
         Failure("IndexError", "list index out of range", "rows[1]"),
+        Failure("IndexError", "3", "mine[3]"),
         Failure("EOFError", "Ran out of input", "pickle.load(file)"),
         Failure("PermissionError", "[Errno 1] my own words", "evaluate"),
     )
-    assert [next_step(one, place) for one in own for place in (BOX, WASM)] == [None] * 14
+    assert [next_step(one, place) for one in own for place in (BOX, WASM)] == [None] * 2 * len(own)
 
 
 def test_a_variable_that_the_script_has_is_not_proposed() -> None:

@@ -15,7 +15,7 @@ from runner.errors import EvaluatorError
 from runner.evaluators.entrypoint import NAME
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
 from runner.evaluators.foreign.summaries import takes_lists
-from runner.evaluators.likely import plain_name
+from runner.evaluators.likely import OUTPUTS, REFERENCES, plain_name
 from runner.evaluators.python_signature import definitions
 from runner.types import Parameter
 
@@ -123,9 +123,17 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
         lists = True
     if lists:
         each = ", ".join(("[output]", "[reference]")[: len(required)])
+        if len(required) > 2:
+            each = ", ".join(f"{one}=[{_word(one)}]" for one in required)
         raise EvaluatorError(
             f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
             f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
             f"{'NAME' if name == NAME else name}({each})`, without brackets where a row's own values are lists, or "
             "judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
         )
+
+
+def _word(name: str) -> str:
+    """What a row has for a list's one value."""
+    names = {plain_name(name), plain_name(name).removesuffix("s")}
+    return "output" if names & OUTPUTS else "reference" if names & REFERENCES else "…"

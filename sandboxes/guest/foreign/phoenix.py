@@ -57,8 +57,10 @@ def judged(value: Any) -> Any:
     for one in some:
         parts = one if isinstance(one, dict) else vars(one)
         label, score, explanation = (parts.get(name) for name in ("label", "score", "explanation"))
-        found.append((str(parts.get("name")), said(label, score, explanation)))
-    return by_name(found) if found else None
+        found.append(
+            (str(parts.get("name")), said(label, float(score) if isinstance(score, bool) else score, explanation))
+        )
+    return by_name(found) if found else {"score": None, "explanation": "the evaluator gave no result"}
 
 
 def columns(row: dict[str, Any]) -> dict[str, Any]:

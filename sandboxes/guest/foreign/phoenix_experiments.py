@@ -113,8 +113,10 @@ def of_server(value: Any) -> Any:
 
 def of_client(value: Any) -> Any:
     """What the client's package makes of a returned value."""
-    if isinstance(value, dict) or (isinstance(value, list | tuple) and all(isinstance(one, dict) for one in value)):
-        return value
+    if isinstance(value, dict) or (
+        isinstance(value, list | tuple | str) and all(isinstance(one, dict) for one in value)
+    ):
+        return [] if value == "" else value  # an empty text is a list of no results, as Phoenix reads it
     if isinstance(value, bool):
         return {"score": float(value), "label": str(value)}
     if isinstance(value, int | float):

@@ -207,7 +207,8 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: 
 
 def _aliases(evaluator: Evaluator) -> dict[str, str]:
     """By the script's own word: the row's word that it is here, `reference` for Braintrust's `expected`."""
-    return {alias: one.name for one in evaluator.parameters if one.name in BY_NAME for alias in one.columns}
+    rows = [one for one in evaluator.parameters if one.name in BY_NAME]
+    return {alias: one.name for one in rows for alias in one.columns if alias != one.name}
 
 
 def _renamed(mapping: InputMapping, aliases: Mapping[str, str]) -> InputMapping:

@@ -62,6 +62,24 @@ def test_a_column_of_the_tools_own_name_is_the_reference(dialect: str) -> None:
     assert bind(evaluator, InputMapping(paths={name: "mine"})).arguments(case)[1]["reference"] == "gold"
 
 
+RAGAS = (
+    "from ragas.metrics.base import SingleTurnMetric\n\n\nclass Same(SingleTurnMetric):\n"
+    "    async def _single_turn_ascore(self, sample, callbacks):\n        return sample.response == sample.reference\n"
+)
+PHOENIX = (
+    "from phoenix.experiments.evaluators import create_evaluator\n\n\n@create_evaluator()\n"
+    "def same(output, reference):\n    return output == reference\n"
+)
+
+
+@pytest.mark.parametrize("source", [RAGAS, PHOENIX, *(source for source, _ in SCRIPTS.values())])
+def test_the_rows_own_word_maps_where_the_tool_says_the_same(source: str) -> None:
+    evaluator = parse_evaluator(source, "script", "script.py")
+    (case,) = cases_from_rows([{"said": "4", "mine": "gold"}])
+    found = bind(evaluator, InputMapping(paths={"output": "said", "reference": "mine"})).arguments(case)[1]
+    assert (found["output"], found["reference"]) == ("4", "gold")
+
+
 @pytest.mark.parametrize("dialect", SCRIPTS)
 def test_a_reference_that_is_asked_for_and_lacking_stops_before_the_run(dialect: str) -> None:
     source, name = SCRIPTS[dialect]

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from runner.datasets.dataset import Dataset, open_dataset
 from runner.datasets.frames import FrameRows
-from runner.datasets.lacking import Cases, refuse_lacking
+from runner.datasets.lacking import Cases, default_notes, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.notes import RowNotes
 from runner.datasets.places import parse_place
@@ -221,6 +221,7 @@ class Prepared:
             read = cases_from_rows(given, self.columns, self.id_source, self.reading, notes)
             cases = Lookahead(read, header, type(given) is list, notes)
             refuse_lacking_columns("the dataset", cases, [self])
+            cases.remarks += self.default_notes(cases)
             yield cases
             return
         with open_dataset(
@@ -234,7 +235,12 @@ class Prepared:
         ) as dataset:
             if self.part is None:  # it was looked at in the first part; rows of others may lack them
                 refuse_lacking_columns(dataset.name, dataset, [self])
+                dataset.remarks += self.default_notes(dataset)
             yield dataset
+
+    def default_notes(self, cases: Cases) -> list[str]:
+        """What there is to say of a reference that no column fills. `cases`: of which none was read yet."""
+        return [] if self.binding is None else default_notes(cases, self.evaluator, self.binding)
 
     def score_grouped(
         self,

@@ -23,7 +23,7 @@ OPTIONS = {
 """By the field, as messages name it: `Limits(timeout=…)` says that the next step is to give a timeout."""
 
 FIELD = re.compile(
-    r"\b(InputMapping|Limits|SandboxConfig)\((\w+)=(?:\{'(\w+)': (?:'([^']*)'|…)\}|\['(\w+)'\]|True|…)\)"
+    r"\b(InputMapping|Limits|SandboxConfig)\((\w+)=(?:\{'([\w.]+)': (?:'([^']*)'|…)\}|\['(\w+)'\]|True|…)\)"
 )
 
 

@@ -70,6 +70,40 @@ def refuse_lacking(
             raise MappingError(f"{_place(name, rows)} has no {listed([column])} {use}{near}; {there}")
 
 
+def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
+    """What there is to say where a script's reference is left to its default, and a column looks like it."""
+    optional = binding.optional
+    mapped = {*binding.mapping.paths, *binding.mapping.literals}
+    if not optional or evaluator.is_template:
+        return []
+    from runner.evaluators.likely import is_reference, likely_columns  # here: most scripts have no such parameter
+
+    wanted = {parameter: plain for parameter in optional if is_reference(plain := parameter.rpartition(".")[2])}
+    if not wanted or any(is_reference(one.rpartition(".")[2]) for one in mapped - optional.keys()):
+        return []
+    columns, *_ = _look(cases, [set(wanted)])
+    if any(not columns.keys().isdisjoint(optional[parameter]) for parameter in wanted):
+        return []
+    taken = {column for one in optional.values() for column in one}
+    taken |= {*binding.needs().values(), *(one.removeprefix("$.") for one in binding.mapping.paths.values())}
+    taken |= {column for names in binding.others.values() for column in names}
+    free = [column for column in columns if column not in taken and is_reference(column)]
+    if not free:
+        return []
+    from runner.evaluators.foreign.reads import uses_default
+
+    wanted = {p: plain for p, plain in wanted.items() if uses_default(evaluator, p, optional[p])}
+    found = []
+    for parameter, column in likely_columns(wanted, free).items():
+        word = next((one for one in optional[parameter] if one != parameter), parameter)
+        path = {parameter: written(column)}
+        found.append(
+            f"no column has what the script reads as {listed([word])}, and it goes on without; if {listed([column])} "
+            f"is meant, give InputMapping(paths={path!r})"
+        )
+    return found[:1]
+
+
 def _place(name: str, rows: int) -> str:
     return name if rows < 2 else f"{name}, in its first {rows} rows,"
 

@@ -27,6 +27,7 @@ class Lookahead:
         noted: RowNotes | None = None,
     ) -> None:
         self._noted = noted
+        self.remarks: list[str] = []
         self.header = header
         self.at_hand = all_at_hand if listed else None
         self._source = iter(source)
@@ -35,7 +36,7 @@ class Lookahead:
     @property
     def notes(self) -> list[str]:
         """Notes for people about the rows that were read so far."""
-        return [] if self._noted is None else self._noted.every
+        return [*self.remarks, *(() if self._noted is None else self._noted.every)]
 
     def look(self, at: int) -> Case | None:
         """The case at this place, from 0; None beyond the end. To be called before the first case is read."""

@@ -132,6 +132,12 @@ def _sides(name: str) -> tuple[bool, bool]:
     return is_reference, bool(words & _OF_OUTPUTS) and not is_reference
 
 
+def is_reference(name: str) -> bool:
+    """Whether a column or parameter of this name likely has the right answer."""
+    plain = plain_name(name)
+    return plain in REFERENCES or _sides(plain)[0]
+
+
 def _best(
     ranked: dict[str, list[tuple[int, str]]], left: list[str], taken: tuple[str, ...]
 ) -> tuple[int, int, dict[str, str]]:

@@ -148,6 +148,15 @@ class Binding:
         return found
 
     @property
+    def optional(self) -> dict[str, tuple[str, ...]]:
+        """By parameter that a row may leave to its default of nothing: the columns that fill it by a name."""
+        return {
+            source.name: tuple(dict.fromkeys((*source.aliases, source.name)))
+            for source in self._sources
+            if source.by_name and not source.required and source.literal is None
+        }
+
+    @property
     def others(self) -> dict[str, tuple[str, ...]]:
         """By parameter: the columns by which a script of another tool knows it."""
         return {source.name: source.aliases for source in self._sources if source.by_name and source.aliases}

@@ -41,6 +41,45 @@ def return_notes(evaluator: Evaluator) -> list[str]:
     return notes
 
 
+def swallowed(evaluator: Evaluator) -> dict[float, int]:
+    """By score that a Python script gives in place of any exception: the line where it does."""
+    if evaluator.language != "python" or evaluator.dialect_failures == "as-zero":
+        return {}
+    found: dict[float, int] = {}
+    for node in ast.walk(parse(evaluator.source, evaluator.name)):
+        if isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type)):
+            for one in _own(node.body):
+                for value in _scores(one):
+                    found.setdefault(value, getattr(one, "lineno", node.lineno))
+    return found
+
+
+def _is_broad(kind: ast.expr) -> bool:
+    every = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    return any(isinstance(one, ast.Name) and one.id in _BROAD for one in every)
+
+
+_BROAD = {"Exception", "BaseException", "TypeError", "KeyError", "AttributeError"}
+"""What a script that gets other things than it thinks raises."""
+
+
+def _scores(node: ast.AST) -> Iterator[float]:
+    """The numbers that a statement returns, alone or as a `score` of what it returns."""
+    if not isinstance(node, ast.Return) or node.value is None:
+        return
+    for inner in ast.walk(node.value):
+        match inner:
+            case ast.Dict(keys=keys, values=values):
+                pairs = [(getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True)]
+            case ast.Call(keywords=keywords):
+                pairs = [(one.arg, one.value) for one in keywords]
+            case _:
+                pairs = [("score", inner)] if inner is node.value else []
+        for name, value in pairs:
+            if name in ("score", "value") and isinstance(value, ast.Constant) and isinstance(value.value, int | float):
+                yield float(value.value)
+
+
 _DECLINED = 'to give no score: return {"score": None, "explanation": "why"}'
 
 

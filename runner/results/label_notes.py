@@ -1,11 +1,11 @@
-"""Labels that are hardly meant as labels."""
+"""Labels and scores that are hardly meant as such."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
 
-from runner.evaluators.returns import NUMBER
+from runner.evaluators.returns import NUMBER, swallowed
 from runner.results.look_alikes import marked
 from runner.results.summary import Summary
 from runner.results.worst import ShownRow
@@ -20,8 +20,13 @@ _NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
 def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow] = ()) -> Iterator[str]:
     """
     Of each output without declared labels: that numbers were returned as text, of which there is no mean, and labels
-    that look alike. `rows` are some of the rows, of which one may be named.
+    that look alike. And that all scores may be hidden errors. `rows` are some of the rows, of which one may be named.
     """
+    if line := _hidden(summary, evaluator):
+        yield (
+            f"every score is {summary.min:g}, which line {line} of {evaluator.name} gives in place of an error; if "
+            "that is not meant, let it raise there, and the rows say why"
+        )
     for name, stats in (summary.outputs or {"": summary}).items():
         every = list(stats.labels)
         if alike := [shown for label, shown in zip(every, marked(every), strict=True) if shown != label]:
@@ -42,6 +47,14 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
             f"{json.dumps(first)}{row}: that is a label, and no score; return {_number(first, evaluator)}, or "
             "declare the labels in the script's header"
         )
+
+
+def _hidden(summary: Summary, evaluator: Evaluator) -> int | None:
+    """The line that gives, in place of an error, the one score that all rows have."""
+    low = summary.min
+    if low is None or low != summary.max or summary.outputs:
+        return None
+    return swallowed(evaluator).get(low)
 
 
 def _number(text: str, evaluator: Evaluator) -> str:

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 import runner
+from runner.datasets import lacking
+from runner.datasets.lookahead import Lookahead
 from runner.datasets.rows import cases_from_rows
 from runner.errors import ColumnsError
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import bind
+from runner.results.label_notes import label_notes
 from runner.types import InputMapping
 
 DEEPEVAL = "from deepeval.metrics import BaseMetric\n\n\nclass Same(BaseMetric):\n    def measure(self, test_case):\n"
@@ -161,3 +164,120 @@ def test_keys_that_a_script_of_langsmith_reads_are_columns() -> None:
     same = "def same(outputs, reference_outputs):\n    return outputs['answer'] == reference_outputs['answer']\n"
     with pytest.raises(ColumnsError, match="no column for `reference`"):
         scores(same, [{"answer": "4"}], InputMapping(paths={"output": "answer"}))
+
+
+GUARDED = {
+    "native": ("def evaluate(output, reference=None):\n    return float(output == reference)\n", "reference"),
+    "braintrust": (
+        "def handler(output, expected=None):\n    return 0.0 if expected is None else float(output == expected)\n",
+        "expected",
+    ),
+    "openai": (
+        "def grade(sample, item):\n    return float(sample['output_text'] == item.get('reference_answer'))\n",
+        "item.reference_answer",
+    ),
+    "promptfoo": (
+        "def get_assert(output, context):\n    return output == context['vars'].get('expected')\n",
+        "vars.expected",
+    ),
+}
+JAVASCRIPT = {
+    "native": (
+        "export function evaluate({ output, reference }: { output: string; reference?: string }) {\n"
+        "  return output === reference ? 1 : 0;\n}\n",
+        "reference",
+    ),
+    "promptfoo": (
+        "module.exports = (output, context) => output === context.vars.expected;\n",
+        "vars.expected",
+    ),
+}
+
+
+def default_notes(
+    source: str, row: dict[str, Any], mapping: InputMapping | None = None, language: Any = "python"
+) -> Any:
+    evaluator = parse_evaluator(source, "script", language=language)
+    return lacking.default_notes(Lookahead(cases_from_rows([row])), evaluator, bind(evaluator, mapping))
+
+
+@pytest.mark.parametrize("dialect", GUARDED)
+def test_a_reference_left_to_its_default_beside_a_likely_column_is_said(dialect: str) -> None:
+    source, name = GUARDED[dialect]
+    evaluator = parse_evaluator(source, "script")
+    assert evaluator.dialect == (None if dialect == "native" else dialect)
+    rows = [{"output": "4", "answer_key": "4"}]
+    report = runner.evaluate(evaluator, rows)
+    (note,) = report.notes
+    mapping = InputMapping(paths={name: "answer_key"})
+    assert "no column has what the script reads" in note
+    assert [one.score for one in report.results] == [0.0]
+    report = runner.evaluate(evaluator, rows, mapping=mapping)
+    assert (list(report.notes), [one.score for one in report.results]) == ([], [1.0])
+
+
+@pytest.mark.parametrize("dialect", JAVASCRIPT)
+def test_it_is_said_of_typescript_too(dialect: str) -> None:
+    source, name = JAVASCRIPT[dialect]
+    row = {"output": "4", "answer_key": "4"}
+    (note,) = default_notes(source, row, language="typescript")
+    assert f"paths={{'{name}': 'answer_key'}}" in note
+    assert not default_notes(source, row, InputMapping(paths={name: "answer_key"}), "typescript")
+
+
+@pytest.mark.parametrize(
+    ("source", "row"),
+    [
+        (GUARDED["native"][0], {"output": "4", "reference": "4", "label": "b"}),
+        (GUARDED["native"][0], {"output": "4", "model": "a", "input": "b", "context": "c"}),
+        ("def evaluate(output, labels=('a', 'b')):\n    return output in labels\n", {"output": "4", "label": "b"}),
+        ("def evaluate(output, reference=None):\n    return len(output)\n", {"output": "4", "label": "b"}),
+        ("def handler(output, expected=None):\n    return len(output)\n", {"output": "4", "label": "b"}),
+        (GUARDED["openai"][0], {"output": "4", "reference_answer": "b", "label": "b"}),
+        (
+            "def grade(sample, item):\n    return float(item.get('gold', 0) == item['label'])\n",
+            {"output": "4", "label": "b"},
+        ),
+        (GUARDED["promptfoo"][0], {"output": "4", "expected": "b", "label": "b"}),
+    ],
+)
+def test_nothing_is_said_where_no_column_is_likely(source: str, row: dict[str, Any]) -> None:
+    assert not default_notes(source, row)
+
+
+def test_nothing_is_said_of_a_reference_that_is_given() -> None:
+    row = {"output": "4", "label": "b", "gold": "c"}
+    for mapping in (
+        InputMapping(literals={"reference": "4"}),
+        InputMapping(paths={"reference": "gold"}),
+    ):
+        assert not default_notes(GUARDED["native"][0], row, mapping)
+    assert not default_notes(GUARDED["promptfoo"][0], row, InputMapping(paths={"reference": "gold"}))
+    assert not default_notes(GUARDED["braintrust"][0], row, InputMapping(paths={"expected.label": "gold"}))
+
+
+@pytest.mark.parametrize("handler", ["except Exception", "except", "except (TypeError, KeyError)"])
+@pytest.mark.parametrize("value", ["0.0", "{'score': 0, 'explanation': 'no'}", "dict(score=0)"])
+def test_scores_that_may_all_be_hidden_errors_are_said(handler: str, value: str) -> None:
+    source = (
+        "def evaluate(output, reference):\n    try:\n        return float(output['text'] == reference['text'])\n"
+        f"    {handler}:\n        return {value}\n"
+    )
+    evaluator = parse_evaluator(source, "script")
+    for rows, count in (
+        ([{"output": "4", "reference": "4"}], 1),
+        ([{"output": {"text": "4"}, "reference": {"text": "4"}}], 0),
+        ([{"output": {"text": "4"}, "reference": {"text": "4"}}, {"output": "4", "reference": "4"}], 0),
+    ):
+        notes = list(label_notes(runner.evaluate(evaluator, rows).summary, evaluator))
+        assert len(notes) == count
+        assert all("which line 5 of script gives in place of an error" in note for note in notes)
+
+
+def test_an_error_of_one_kind_may_well_have_a_score() -> None:
+    source = (
+        "def evaluate(output):\n    try:\n        return float(int(output) > 1)\n"
+        "    except ValueError:\n        return 0.0\n"
+    )
+    evaluator = parse_evaluator(source, "script")
+    assert not list(label_notes(runner.evaluate(evaluator, [{"output": "four"}]).summary, evaluator))

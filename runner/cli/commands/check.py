@@ -59,7 +59,10 @@ def check(options: Options) -> int:
     # Opened here, where a file that hangs holds up no event loop.
     with nullcontext() if dataset is None else prepared.open(stdin=stdin) as cases:
         out.print(render.facts(_facts(prepared)))
-        for note in return_notes(evaluator):
+        for note in [
+            *return_notes(evaluator),
+            *([] if cases is None else map(in_options, prepared.default_notes(cases))),
+        ]:
             render.err().say(render.text(f"note: {printable(whole(script))}: {note}"))
         if dataset is None and not sandbox.capabilities.checks:
             return DONE

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from runner.evaluators.foreign.module import ScriptModule
+from runner.evaluators.foreign.module import ScriptModule, read_python
 from runner.evaluators.python_signature import definitions, parameters
+from runner.types import Evaluator
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -64,6 +66,38 @@ def asks(module: ScriptModule, entry: str, name: str) -> bool:
         if any(isinstance(one, ast.Name) and one.id == name for one in tests):
             return False
     return True
+
+
+def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -> bool:
+    """Whether the script reads a parameter that no column fills, and gets None or an empty text for it."""
+    if "." in parameter:
+        return True  # a key that is read
+    if evaluator.language == "typescript":
+        return any(
+            len(re.findall(rf"(?<![\w$]){re.escape(one.rpartition('.')[2])}(?![\w$])", evaluator.source)) > 1
+            for one in names
+        )
+    module = read_python(evaluator.source, evaluator.name)
+    if evaluator.dialect is None:
+        function = function_of(module, evaluator.called)
+        return function is not None and parameter in _empty(function.args) and uses(module, evaluator.called, parameter)
+    return any(
+        (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names)
+        or (isinstance(node, ast.Attribute) and node.attr in names)
+        or (isinstance(node, ast.Constant) and node.value in names)
+        for statement in module.body
+        for node in ast.walk(statement)
+    )
+
+
+def _empty(args: ast.arguments) -> set[str]:
+    """The parameters whose default is None or an empty text."""
+    places = [*args.posonlyargs, *args.args]
+    pairs = [
+        *zip(places[::-1], args.defaults[::-1], strict=False),
+        *zip(args.kwonlyargs, args.kw_defaults, strict=True),
+    ]
+    return {own.arg for own, default in pairs if isinstance(default, ast.Constant) and default.value in (None, "")}
 
 
 def reads(module: ScriptModule, entry: str, name: str) -> bool:

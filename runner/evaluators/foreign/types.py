@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.evaluators.likely import is_reference
 from runner.types import Evaluator, Parameter
 from sandboxes.base import Language
 
@@ -38,10 +39,15 @@ def asked(function: Function, own: Mapping[str, tuple[str, ...]] | None = None) 
     others = tuple(
         Parameter(name=name, columns=(name,)) for name in function.required if name not in WORDS and name.isidentifier()
     )
+    guarded = tuple(
+        Parameter(name=one.name, required=False, columns=(one.name,))
+        for one in function.parameters
+        if not one.required and one.name not in WORDS and is_reference(one.name)
+    )
     outputs = {"output", "model_output", *(own or {}).get("output", ())}
     output, *words = row(own, function.required)
     # One that names columns alone needs no output.
-    return (output.model_copy(update={"required": not outputs.isdisjoint(function.names)}), *words, *others)
+    return (output.model_copy(update={"required": not outputs.isdisjoint(function.names)}), *words, *others, *guarded)
 
 
 _ROW = row()

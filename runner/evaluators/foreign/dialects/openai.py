@@ -58,7 +58,9 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     item = function.names[1] if len(function.names) > 1 else "item"
     read = keys(module, function.name, item)
     needs = {key.name for key in read if key.required}
-    fields = [Parameter(name=f"item.{name}", columns=(name,)) for name in needs if name not in BY_NAME]
+    fields = [
+        Parameter(name=f"item.{k.name}", required=k.required, columns=(k.name,)) for k in read if k.name not in BY_NAME
+    ]
     found = Found.of(module, function, sure=function.name == _ENTRY)
     return found._replace(parameters=(*row(needs=needs), *fields))
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from runner.errors import EvaluatorError
+from runner.evaluators.column import BY_NAME
 from runner.evaluators.foreign.evidence import reads_object
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, only
-from runner.evaluators.foreign.types import INLINE, ForeignDialect, Found
+from runner.evaluators.foreign.reads import keys
+from runner.evaluators.foreign.types import INLINE, ForeignDialect, Found, row
+from runner.evaluators.likely import is_reference
 from runner.text import listed
-from runner.types import Evaluator
+from runner.types import Evaluator, Parameter
 from sandboxes.base import Language
 
 _ENTRY = "get_assert"
@@ -42,7 +47,20 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         return None
     if not (named or sure or module.is_common or _is_ours(module, function)):
         return None
-    return Found.of(module, function, sure=sure or module.is_common)
+    return Found.of(module, function, sure=sure or module.is_common)._replace(parameters=_parameters(module, function))
+
+
+def _parameters(module: ScriptModule, function: Function) -> tuple[Parameter, ...]:
+    """A row's words, and the references among the vars that a function reads by their names."""
+    if module.language == "typescript":
+        read = re.findall(r"(?<![\w$])vars\??\.(\w+)|(?<![\w$])vars(?:\?\.)?\[[\"'](\w+)[\"']\]", module.source)
+        names = [one or other for one, other in read]
+    else:
+        own = (*function.names, "context")[1]
+        every = [f'{own}["vars"]', f'{own}.get("vars")', f'{own}.get("vars", {{}})', f'{own}["test"]["vars"]', "vars"]
+        names = [key.name for key in keys(module, function.name, *every)]
+    asked = [one for one in dict.fromkeys(names) if one not in BY_NAME and is_reference(one)]
+    return (*row(), *(Parameter(name=f"vars.{one}", required=False, columns=(one,)) for one in asked))
 
 
 def _is_ours(module: ScriptModule, function: Function) -> bool:

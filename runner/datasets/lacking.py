@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 from runner.errors import ColumnsError, MappingError
@@ -161,6 +162,8 @@ def _error(
     taken |= {column for columns in binding.others.values() for column in columns}
     free = [column for column in own if column not in taken and column != "id"]
     likely = likely_columns({p: lacking[p].removeprefix("$.") for p in parameters if p not in paths}, free)
+    names = {p: (*binding.others.get(p, ()), p) for p in parameters if p not in paths and p not in likely}
+    paths |= dict(_inside(names, row))
     given = {*binding.mapping.literals, *binding.needs(), *own}
     optional = [
         p.name for p in evaluator.parameters if not p.required and p.name in BY_NAME[:3] and p.name not in given
@@ -171,12 +174,46 @@ def _error(
     every = dict.fromkeys(parameters, PLACEHOLDER)
     every |= {parameter: written(column) for parameter, column in likely.items()} | paths
     why = _why(name, own, lacking, every, settings)
-    words = {p: columns[0] for p, columns in binding.others.items() if p in lacking and columns[0] != p}
+    parts = dict(_parts(evaluator, binding, likely, row, own))
+    every = {one: path for name, path in every.items() for one, path in parts.get(name, {name: path}).items()}
+    words = {
+        p: columns[0] for p, columns in binding.others.items() if p in lacking and p in BY_NAME and columns[0] != p
+    }
     if words:
         why += f" ({', '.join(f'`{word}` of the script is `{p}` here' for p, word in words.items())}"
         null = [p for p in words if p != "output"]
         why += f"; if it can do without, give `{null[0]}` the value null)" if null else ")"
     return ColumnsError(why, every, tuple(settings))
+
+
+def _parts(
+    evaluator: Evaluator, binding: Binding, likely: Mapping[str, str], row: Case | None, own: Sequence[str]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """By parameter of which a script reads keys, where the likely column is no object: a column for each key."""
+    from runner.evaluators.foreign.reads import object_keys
+
+    for parameter, column in likely.items():
+        value = None if row is None else getattr(row, column, None) if column in BY_NAME else row.metadata.get(column)
+        if not isinstance(value, str | int | float):
+            continue
+        read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
+        if len(read) == 1:
+            yield parameter, {f"{parameter}.{read[0]}": written(read[0] if read[0] in own else column)}
+        elif not {*read}.isdisjoint(own):
+            near = {key: get_close_matches(key, own, 1, 0.6) for key in read}
+            yield parameter, {f"{parameter}.{key}": written(n[0]) if n else PLACEHOLDER for key, n in near.items()}
+
+
+def _inside(parameters: Mapping[str, Collection[str]], row: Case | None) -> Iterator[tuple[str, str]]:
+    """By parameter, given the names by which it is known: the path of a key of such a name in an object."""
+    from runner.evaluators.likely import step
+
+    for parameter, names in parameters.items():
+        for column, value in ({} if row is None else row.metadata).items():
+            key = next((one for one in names if isinstance(value, dict) and one in value), None)
+            if key is not None:
+                yield parameter, f"$.metadata{step(column)}{step(key)}"
+                break
 
 
 def _likely_path(path: str, row: Case | None, columns: list[str]) -> str | None:

@@ -91,7 +91,7 @@ def likely_path(keys: Sequence[str | int] | None, case: Case | None, columns: It
             return None
         found += [near] if found or near in BY_NAME else ["metadata", near]
         value = value if value is _UNREAD else value[near]
-    return "$" + "".join(map(_step, found)) if found else None
+    return "$" + "".join(map(step, found)) if found else None
 
 
 def _likely_key(key: str | int, value: Any) -> Any:
@@ -105,7 +105,7 @@ def _likely_key(key: str | int, value: Any) -> Any:
     return names[close[0]] if close else None
 
 
-def _step(key: str | int) -> str:
+def step(key: str | int) -> str:
     """A part of a path, which terminals cannot obey."""
     if isinstance(key, str) and re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
         return f".{key}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -43,6 +43,8 @@ class _Source(NamedTuple):
     given_as: str = ""
     """The name by which a function that takes lists is told that it is no list: `set.threshold`."""
     declared: ParameterSpec | None = None
+    part: tuple[str, str] | None = None
+    """The parameter and the key of it, where the value is a part of an object: `reference.label`."""
 
     @property
     def row(self) -> bool:
@@ -86,10 +88,17 @@ class Binding:
         work = self._work() if self._counted else None
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
+        objects: dict[str, dict[str, Any]] = {}
         skipped = None
         for source in self._sources:
             name = source.name
             value = _value(source, document, case, work)
+            if source.part is not None:
+                name, key = source.part
+                objects.setdefault(name, {})[key] = value
+                if len(objects[name]) > 1:
+                    continue
+                value = objects[name]
             if value is _ABSENT:
                 skipped = name if source.positional else skipped
                 continue
@@ -207,11 +216,36 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: 
     for own in (evaluator.mapping, asked):
         _refuse_unknown(evaluator, own)
     if aliases := _aliases(evaluator):
-        asked = _renamed(asked, aliases)
-        evaluator = evaluator.model_copy(update={"mapping": _renamed(evaluator.mapping, aliases)})
+        parts = evaluator.dialect != "langsmith"  # its part in the guest takes `outputs.answer` itself
+        asked = _renamed(asked, aliases, parts)
+        evaluator = evaluator.model_copy(update={"mapping": _renamed(evaluator.mapping, aliases, parts)})
     parameters = (*evaluator.parameters, *_any_names(evaluator, asked))
-    sources = (_source(parameter, evaluator, asked) for parameter in parameters)
-    return Binding((source for source in sources if source), timeout)
+    sources = (one for parameter in parameters for one in _sources(parameter, evaluator, asked))
+    return Binding(sources, timeout)
+
+
+def _sources(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> Iterator[_Source]:
+    """The source of a parameter, or those of the parts of the object that it gets."""
+    head = f"{parameter.name}."
+    every: list[str] = []
+    for own in (asked, evaluator.mapping):
+        names = (*own.paths, *own.literals)
+        every = [name for name in names if name.startswith(head)]
+        if every and parameter.name in names:
+            raise MappingError(
+                f"`{printable(parameter.name, 60)}` and its part `{printable(every[0], 60)}` are both mapped; map the "
+                "whole or its parts"
+            )
+        if every or parameter.name in names:
+            break
+    if not every:
+        if (source := _source(parameter, evaluator, asked)) is not None:
+            yield source
+        return
+    for name in every:
+        source = _source(Parameter(name=name, positional_only=parameter.positional_only), evaluator, asked)
+        if source is not None:
+            yield source._replace(given_as=parameter.name, part=(parameter.name, name.removeprefix(head)))
 
 
 def _aliases(evaluator: Evaluator) -> dict[str, str]:
@@ -220,12 +254,21 @@ def _aliases(evaluator: Evaluator) -> dict[str, str]:
     return {alias: one.name for one in rows for alias in one.columns if alias != one.name}
 
 
-def _renamed(mapping: InputMapping, aliases: Mapping[str, str]) -> InputMapping:
-    """The mapping in the row's words. One that says both keeps the row's."""
+def _renamed(mapping: InputMapping, aliases: Mapping[str, str], parts: bool) -> InputMapping:
+    """The mapping in the row's words; with `parts`, `expected.label` too. One that says both keeps the row's."""
     paths, literals = mapping.paths, mapping.literals
+
+    def renamed(name: str) -> str:
+        head, dot, key = name.partition(".")
+        return f"{aliases[head]}{dot}{key}" if head in aliases and (not dot or parts) else name
+
     return InputMapping(
-        paths={aliases.get(name, name): path for name, path in paths.items() if aliases.get(name) not in paths},
-        literals={aliases.get(name, name): one for name, one in literals.items() if aliases.get(name) not in literals},
+        paths={
+            renamed(name): path for name, path in paths.items() if name not in aliases or renamed(name) not in paths
+        },
+        literals={
+            renamed(name): one for name, one in literals.items() if name not in aliases or renamed(name) not in literals
+        },
     )
 
 
@@ -271,13 +314,15 @@ def _literal(name: str, value: Any) -> Any:
 
 def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
     names = [parameter.name for parameter in evaluator.parameters]
+    called = evaluator.called if evaluator.entry is None or "<" in evaluator.entry else evaluator.entry
     for name in (*mapping.paths, *mapping.literals):
-        if name in names:
+        head, dot, key = name.partition(".")
+        if name in names or (dot and key and head in names):
             continue
         if not evaluator.accepts_any:
             hint = suggestion(name, names)
             raise MappingError(
-                f"{evaluator.called}({', '.join(names)}) has no parameter `{printable(name, 60)}`{hint}; "
+                f"{called}({', '.join(names)}) has no parameter `{printable(name, 60)}`{hint}; "
                 f"its parameters are {listed(names)}"
             )
         if not name.isidentifier() and (evaluator.dialect is None or not _DOTTED.fullmatch(name)):
@@ -289,7 +334,7 @@ def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
     known = {parameter.name for parameter in evaluator.parameters}
     own = evaluator.mapping
     names = dict.fromkeys((*own.paths, *own.literals, *asked.paths, *asked.literals))
-    return [Parameter(name=name) for name in names if name not in known]
+    return [Parameter(name=name) for name in names if name not in known and name.partition(".")[0] not in known]
 
 
 def _document(case: Case) -> dict[str, Any]:

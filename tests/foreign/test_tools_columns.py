@@ -10,7 +10,7 @@ import runner
 from runner.datasets import lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.rows import cases_from_rows
-from runner.errors import ColumnsError
+from runner.errors import ColumnsError, MappingError
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import bind
 from runner.results.label_notes import label_notes
@@ -264,11 +264,12 @@ def test_scores_that_may_all_be_hidden_errors_are_said(handler: str, value: str)
         f"    {handler}:\n        return {value}\n"
     )
     evaluator = parse_evaluator(source, "script")
-    for rows, count in (
+    cases: list[tuple[list[dict[str, Any]], int]] = [
         ([{"output": "4", "reference": "4"}], 1),
         ([{"output": {"text": "4"}, "reference": {"text": "4"}}], 0),
         ([{"output": {"text": "4"}, "reference": {"text": "4"}}, {"output": "4", "reference": "4"}], 0),
-    ):
+    ]
+    for rows, count in cases:
         notes = list(label_notes(runner.evaluate(evaluator, rows).summary, evaluator))
         assert len(notes) == count
         assert all("which line 5 of script gives in place of an error" in note for note in notes)
@@ -281,3 +282,67 @@ def test_an_error_of_one_kind_may_well_have_a_score() -> None:
     )
     evaluator = parse_evaluator(source, "script")
     assert not list(label_notes(runner.evaluate(evaluator, [{"output": "four"}]).summary, evaluator))
+
+
+KEYS = {
+    "native": "def evaluate(output, reference):\n    return float(output['answer'] == reference['label'])\n",
+    "braintrust": "def handler(output, expected):\n    return float(output['answer'] == expected['label'])\n",
+    "langfuse": (
+        "from langfuse import Evaluation\n\n\ndef same(*, output, expected_output, **kwargs):\n"
+        "    return Evaluation(name='same', value=float(output['answer'] == (expected_output or {}).get('label')))\n"
+    ),
+    "verl": (
+        "def compute_score(solution_str, ground_truth, extra_info=None):\n"
+        "    return float(solution_str['answer'] == ground_truth['label'])\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", KEYS)
+def test_keys_that_are_read_of_flat_columns_are_proposed_as_parts_of_an_object(dialect: str) -> None:
+    evaluator = parse_evaluator(KEYS[dialect], "script")
+    assert evaluator.dialect == (None if dialect == "native" else dialect)
+    rows = [{"answer": "a", "label": "a"}, {"answer": "a", "label": "b"}]
+    with pytest.raises(ColumnsError) as caught:
+        runner.evaluate(evaluator, rows)
+    report = runner.evaluate(evaluator, rows, mapping=caught.value.paths)
+    assert [one.score for one in report.results] == [1.0, 0.0]
+
+
+def test_an_object_is_made_of_several_columns_and_values() -> None:
+    source = (
+        "def evaluate(output, gold, /):\n"
+        "    return float(output == gold['target'] + gold['more'] + len(gold['nums']))\n"
+    )
+    evaluator = parse_evaluator(source, "script")
+    paths = {"gold.target": "goal", "gold.nums": "$.metadata.numbers"}
+    row = {"output": 12, "goal": 3, "numbers": [1, 2]}
+    report = runner.evaluate(evaluator, [row], mapping=InputMapping(paths=paths, literals={"gold.more": 7}))
+    assert [one.score for one in report.results] == [1.0]
+    with pytest.raises(MappingError, match=r"`gold` and its part `gold\.target` are both mapped"):
+        bind(evaluator, InputMapping(paths={**paths, "gold": "goal"}))
+    with pytest.raises(MappingError, match=r"has no parameter `other\.x`"):
+        bind(evaluator, InputMapping(paths={"other.x": "goal"}))
+    header = evaluator.model_copy(update={"mapping": InputMapping(paths={"gold.target": "a"})})
+    (case,) = cases_from_rows([{"output": 1, "a": 2, "b": 3}])
+    assert bind(header).arguments(case)[0] == (1, {"target": 2})
+    assert bind(header, InputMapping(paths={"gold": "b"})).arguments(case)[0] == (1, 3)
+
+
+def test_the_ground_truth_of_verl_is_proposed_where_its_own_files_have_it() -> None:
+    source = (
+        "def compute_score(solution_str, ground_truth, method='strict'):\n"
+        "    return float(solution_str == str(ground_truth['target'] + len(ground_truth['numbers'])))\n"
+    )
+    evaluator = parse_evaluator(source, "script")
+    nested = [{"completion": "5", "reward_model": {"style": "rule", "ground_truth": {"target": 3, "numbers": [1, 2]}}}]
+    flat = [{"response": "5", "target": 3, "nums": [1, 2]}]
+    own = [{"solution_str": "5", "ground_truth": {"target": 3, "numbers": [1, 2]}}]
+    assert [one.score for one in runner.evaluate(evaluator, own).results] == [1.0]
+    for rows in (nested, flat):
+        with pytest.raises(ColumnsError) as caught:
+            runner.evaluate(evaluator, rows)
+        assert "of the script is" not in str(caught.value)
+        assert [one.score for one in runner.evaluate(evaluator, rows, mapping=caught.value.paths).results] == [1.0]
+    with pytest.raises(MappingError, match=r"^compute_score\(solution_str, ground_truth, method\) has no parameter"):
+        bind(evaluator, InputMapping(paths={"prediction": "completion"}))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from runner.evaluators.foreign.module import ScriptModule, read_python
-from runner.evaluators.python_signature import definitions, parameters
+from runner.evaluators.python_signature import definitions, parameters, parse
 from runner.types import Evaluator
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -88,6 +88,33 @@ def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -
         for statement in module.body
         for node in ast.walk(statement)
     )
+
+
+def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> list[str]:
+    """
+    The keys that a Python script reads of what it gets for a parameter: as one of `names`, or as `ctx.expected_output`.
+
+    None of a tool's whose part in the guest makes the object itself.
+    """
+    if evaluator.language != "python" or evaluator.dialect == "langsmith":
+        return []
+    own = {parameter, *names}
+    found: dict[str, None] = {}
+    for node in ast.walk(parse(evaluator.source, evaluator.name)):
+        match node:
+            case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+                pass
+            case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+                pass
+            case _:
+                continue
+        if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or):
+            value = value.values[0]
+        if (isinstance(value, ast.Name) and value.id in own) or (
+            isinstance(value, ast.Attribute) and value.attr in own
+        ):
+            found[key] = None
+    return list(found)
 
 
 def _empty(args: ast.arguments) -> set[str]:

@@ -54,6 +54,31 @@ def swallowed(evaluator: Evaluator) -> dict[float, int]:
     return found
 
 
+def tuple_step(evaluator: Evaluator) -> str:
+    """What to write where a Python script returns a tuple: one of its values, or all by their names in it."""
+    function = evaluator.called
+    if function == "evaluate" or evaluator.dialect is not None or "." in function:
+        return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
+    required = [one.name for one in evaluator.parameters if one.required]
+    names = ", ".join(required)
+    start = f"def evaluate({names}): return"
+    step = f"for its first value add `{start} {function}({names})[0]` to the script and run that"
+    words = ", ".join(f'"{one}"' for one in _of_tuple(evaluator))
+    return step + (f"; for all `{start} dict(zip(({words}), {function}({names})))`" if words else "")
+
+
+def _of_tuple(evaluator: Evaluator) -> list[str]:
+    """The names of the values that the function returns together."""
+    for name, node in definitions(parse(evaluator.source, evaluator.name).body):
+        if name == evaluator.called and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for one in _own(node.body):
+                if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
+                    found = [each.id for each in one.value.elts if isinstance(each, ast.Name)]
+                    if len(found) == len(one.value.elts):
+                        return found
+    return []
+
+
 def _is_broad(kind: ast.expr) -> bool:
     every = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     return any(isinstance(one, ast.Name) and one.id in _BROAD for one in every)

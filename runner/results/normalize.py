@@ -32,6 +32,7 @@ _MEANT = (
     | dict.fromkeys(("verdict", "category", "class", "classification", "outcome"), "label")
 )
 """What other tools call the parts of a result."""
+_OF_TOOLS = {"name", "key", "score", "value", "comment", "metadata", "dataType", "data_type", "reason", "explanation"}
 
 
 class InvalidResultError(ValueError):
@@ -182,6 +183,18 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
     return text
 
 
+def _of_tool(value: Mapping[Any, Any], dialect: Dialect) -> str:
+    """For another tool's result, such as `{name, score}` or `{key, score, comment}`: the same as ours."""
+    name = next((key for key in ("name", "key") if isinstance(value.get(key), str)), None)
+    kept = {part: key for key in value if (part := _MEANT.get(key, key)) in ("score", "explanation")}
+    number = value.get(kept.get("score"))
+    if name is None or not isinstance(number, bool | int | float) or value.keys() - _OF_TOOLS:
+        return ""
+    shown = {part: dialect.value(value[key], 60) for part, key in kept.items()}
+    shown["score"] = dialect.value(float(number) if isinstance(number, bool) else number)
+    return f"that is a result of another tool, with its `{name}`: return {dialect.object(**shown)}"
+
+
 def _kind_of(value: Any, dialect: Dialect) -> str | None:
     """The output config of a value of several, as a header has it; None for what is no score."""
     if isinstance(value, dict):
@@ -223,6 +236,8 @@ def _apply(
                 assert_never(config)
     except InvalidResultError as error:
         several = _several(value, config, dialect) if alone and isinstance(value, dict) else ""
+        if isinstance(value, dict) and (own := _of_tool(value, dialect)):
+            raise InvalidResultError(f"{error}; {own}") from None
         raise InvalidResultError(f"{error}{several}; return {_accepted(config, dialect)}") from None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from runner.evaluators.beside import next_step
+from runner.evaluators.returns import tuple_step
 from runner.results.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
 from runner.results.usual import usual
 from runner.text import printable, whole
@@ -164,6 +165,8 @@ def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator, 
         text += _line_in(error.traceback)
     text = text or _line(error.type)
     hint = next_step(error, evaluator, packages)
+    if status == "no_result" and "cannot hold (tuple)" in text:
+        hint = tuple_step(evaluator)
     return f"{text.rstrip('.')}; {_line(hint)}" if hint else text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from runner.errors import ColumnsError, MappingError
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import bind
 from runner.results.label_notes import label_notes
+from runner.results.normalize import InvalidResultError, normalize
 from runner.types import InputMapping
 
 DEEPEVAL = "from deepeval.metrics import BaseMetric\n\n\nclass Same(BaseMetric):\n    def measure(self, test_case):\n"
@@ -346,3 +348,48 @@ def test_the_ground_truth_of_verl_is_proposed_where_its_own_files_have_it() -> N
         assert [one.score for one in runner.evaluate(evaluator, rows, mapping=caught.value.paths).results] == [1.0]
     with pytest.raises(MappingError, match=r"^compute_score\(solution_str, ground_truth, method\) has no parameter"):
         bind(evaluator, InputMapping(paths={"prediction": "completion"}))
+
+
+TUPLE = "def f1_score(prediction, truth):\n    f1, recall = float(prediction == truth), 0.5\n    return f1, recall\n"
+
+
+def test_a_tuple_has_a_way_out_that_works() -> None:
+    evaluator = parse_evaluator(TUPLE, "script", entry="f1_score")
+    rows = [{"prediction": "4", "truth": "4"}]
+    (result,) = runner.evaluate(evaluator, rows).results
+    assert result.outcome == "failed"
+    assert result.error is not None
+    first, every = re.findall(r"`(def [^`]+)`", result.error.message)
+    (result,) = runner.evaluate(parse_evaluator(f"{TUPLE}\n\n{first}\n", "script"), rows).results
+    assert result.score == 1.0
+    (result,) = runner.evaluate(parse_evaluator(f"{TUPLE}\n\n{every}\n", "script"), rows).results
+    assert result.error is not None
+    assert 'outputs = {f1 = {kind = "continuous"}, recall = {kind = "continuous"}}' in result.error.message
+
+
+def test_verl_takes_the_first_of_a_tuple() -> None:
+    source = (
+        "def compute_score(solution_str, ground_truth):\n    return float(solution_str == ground_truth), True, 'x'\n"
+    )
+    rows = [{"solution_str": "4", "ground_truth": "4"}, {"solution_str": "4", "ground_truth": "5"}]
+    assert scores(source, rows) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"name": "exact", "score": 1}, "score: 1"),
+        ({"name": "exact", "score": 0.5, "metadata": {"a": 1}}, "score: 0.5"),
+        ({"key": "exact", "score": True, "comment": "why"}, 'score: 1.0, explanation: "why"'),
+        ({"name": "exact", "value": 1, "comment": "why"}, 'score: 1, explanation: "why"'),
+    ],
+)
+def test_a_result_of_another_tool_is_told_as_ours(language: Any, value: dict[str, Any], shown: str) -> None:
+    with pytest.raises(InvalidResultError, match="is a result of another tool") as caught:
+        normalize(value, {}, language)
+    plain = str(caught.value).partition("another tool")[2].partition("}")[0].replace("'", '"')
+    for part in shown.split(", "):
+        name, _, text = part.partition(": ")
+        assert re.search(rf'"?{name}"?: {re.escape(text)}', plain)
+    assert "header of these lines" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Calls reward functions as verl does: a row's values by their names, and of a dict its score."""
+"""Calls reward functions as verl does: a row's values by their names, of a dict its score, of a tuple the first."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ def result(value: Any) -> dict[str, Any]:
             return invalid(f"the reward function returned {words(value)}: a dict needs the key score")
         others = words({name: value[name] for name in value if name != "score"}, 4000) if len(value) > 1 else ""
         value = value["score"]
+    elif isinstance(value, tuple | list) and len(value) > 1 and isinstance(value[0], bool | int | float):
+        value, others = value[0], words(list(value[1:]), 4000)
     if hasattr(value, "item"):
         value = value.item()
     if not isinstance(value, bool | int | float):

@@ -37,7 +37,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="verl",
     title="a reward function of verl",
-    version=1,
+    version=2,
     read=_read,
     program=_program,
     marks="one takes `solution_str` and `ground_truth`",

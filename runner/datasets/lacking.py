@@ -150,7 +150,7 @@ def _look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, No
 def _error(
     name: str, own: list[str], row: Case | None, evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
 ) -> ColumnsError:
-    from runner.evaluators.likely import likely_columns
+    from runner.evaluators.likely import is_setting, likely_columns
 
     named = binding.own & lacking.keys()
     settings = {p.name: p.declared for p in evaluator.parameters if p.declared is not None and p.name in named}
@@ -183,7 +183,8 @@ def _error(
         why += f" ({', '.join(f'`{word}` of the script is `{p}` here' for p, word in words.items())}"
         null = [p for p in words if p != "output"]
         why += f"; if it can do without, give `{null[0]}` the value null)" if null else ")"
-    return ColumnsError(why, every, tuple(settings))
+    values = [p for p, path in every.items() if path == PLACEHOLDER and is_setting(p) and p in lacking.values()]
+    return ColumnsError(why, {p: path for p, path in every.items() if p not in values}, (*settings, *values))
 
 
 def _parts(

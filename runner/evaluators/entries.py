@@ -29,6 +29,8 @@ _USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", 
 """Names that people give the function that is called from outside."""
 _MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
 _BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
+_NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|file|path|fn|func)$")
+"""Parameters that no row can give: functions, files, and sums that are added to."""
 _MOST = 5
 _HOPS = 20
 
@@ -70,6 +72,8 @@ def _points(entry: Entry) -> int:
     last = entry.name.rpartition(".")[2]
     required = len(entry.required)
     if last.startswith("_") or entry.makes or not entry.parameters or required > _MOST:
+        return 0
+    if any(_NO_VALUE.search(name) for name in entry.required):
         return 0
     names = [plain_name(one.name) for one in entry.parameters if one.required or not entry.accepts_any]
     scores = _SCORES.search(entry.name) is not None

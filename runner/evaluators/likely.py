@@ -55,6 +55,12 @@ _ANSWER_WORDS = (
 _GUESS_WORDS = "predicted prediction predictions pred preds generated generation hypothesis hyp actual"
 _OF_REFERENCES, _PREDICTED = (frozenset(words.split()) for words in (_ANSWER_WORDS, _GUESS_WORDS))
 """Words of which one in a column's name says that it has the right answer, and that it has a model's."""
+_SETTING_WORDS = (
+    "limit threshold max min maximum minimum cutoff tolerance tol epsilon eps alpha beta weight weights penalty budget "
+    "seed strict ignore normalize lang language mode method verbose decimals digits top n k"
+)
+_SETTINGS = frozenset(_SETTING_WORDS.split())
+"""Words of which one in a parameter's name says that it is a setting."""
 _OF_OUTPUTS = _PREDICTED | {"output", "outputs", "completion", "response", "candidate"}
 
 
@@ -130,6 +136,11 @@ def _sides(name: str) -> tuple[bool, bool]:
     words = {*name.split("_")}
     is_reference = bool(words & _OF_REFERENCES) and not words & _PREDICTED
     return is_reference, bool(words & _OF_OUTPUTS) and not is_reference
+
+
+def is_setting(name: str) -> bool:
+    """Whether a parameter of this name likely has one value for all rows: `limit`, `min_length`, `lang`."""
+    return not _SETTINGS.isdisjoint(plain_name(name).split("_"))
 
 
 def is_reference(name: str) -> bool:

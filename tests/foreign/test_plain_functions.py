@@ -144,7 +144,7 @@ def test_verls_functions_are_known_and_run_at_once() -> None:
         (1.0, "{'acc': True}"),
         (0.0, "{'acc': True}"),
     ]
-    for returned in ('{"acc": 1.0}', '"good"', "(1.0, 2)", "None"):
+    for returned in ('{"acc": 1.0}', '"good"', "('good', 2)", "None"):
         failed = runner.evaluate(read(four.format(returned)), rows).results[0].error
         assert failed is not None
         assert failed.kind == "invalid_result"
@@ -210,7 +210,7 @@ def test_what_takes_lists_is_not_proposed_by_its_name() -> None:
 
 
 def test_an_evaluate_of_a_whole_dataset_is_none_of_a_row() -> None:
-    with pytest.raises(EvaluatorError, match=r"`evaluate\(dataset, predictions\)` takes lists"):
+    with pytest.raises(EvaluatorError, match=r"`evaluate\(dataset, predictions\)` takes a whole file"):
         read("def evaluate(dataset, predictions):\n    return {one: predictions[one] for one in dataset}\n")
 
 
@@ -296,3 +296,41 @@ def test_a_common_module_is_promptfoos_only_where_it_takes_a_context() -> None:
 )
 def test_a_column_of_the_right_answer_is_no_guess_for_the_output(columns: list[str], output: str | None) -> None:
     assert likely_columns({"output": "output"}, columns).get("output") == output
+
+
+SQUAD = """def f1_score(prediction, ground_truth, lang):
+    return float(prediction == ground_truth)
+
+
+def metric_max_over_ground_truths(metric_fn, prediction, ground_truths):
+    return max(metric_fn(prediction, one) for one in ground_truths)
+
+
+def update_answer(metrics, prediction, gold):
+    metrics["em"] += f1_score(prediction, gold, "en")
+
+
+def eval(prediction_file, gold_file):
+    return open(prediction_file).read() == open(gold_file).read()
+
+
+def evaluate(dataset, predictions, lang):
+    return sum(f1_score(predictions[one["id"]], one["answer"], lang) for one in dataset) / len(dataset)
+"""
+
+
+def test_a_function_of_a_whole_file_is_named_as_such_with_the_functions_of_a_row() -> None:
+    words = r"takes a whole file .* `f1_score\(prediction, ground_truth, lang\)`"
+    with pytest.raises(EvaluatorError, match=words) as caught:
+        read(SQUAD)
+    for other in ("metric_max_over_ground_truths", "update_answer", "eval(prediction_file"):
+        assert other not in str(caught.value)
+
+
+def test_a_setting_is_proposed_as_a_value_and_not_as_a_column() -> None:
+    evaluator, rows = read(SQUAD, "f1_score"), [{"prediction": "4", "answer": "4"}]
+    with pytest.raises(ColumnsError) as caught:
+        runner.evaluate(evaluator, rows)
+    assert (caught.value.paths, caught.value.values) == ({"ground_truth": "answer"}, ("lang",))
+    mapping = InputMapping(paths=caught.value.paths, literals={"lang": "en"})
+    assert [one.score for one in runner.evaluate(evaluator, rows, mapping=mapping).results] == [1.0]

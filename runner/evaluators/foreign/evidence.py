@@ -12,11 +12,12 @@ import re
 from collections.abc import Collection
 
 from runner.errors import EvaluatorError
+from runner.evaluators.entries import python_entries, which
 from runner.evaluators.entrypoint import NAME
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
 from runner.evaluators.foreign.summaries import takes_lists
 from runner.evaluators.likely import OUTPUTS, REFERENCES, plain_name
-from runner.evaluators.python_signature import definitions
+from runner.evaluators.python_signature import definitions, parse
 from runner.types import Parameter
 
 _PLAIN = {*dir(str), *dir(list), *dir(float)}
@@ -121,6 +122,8 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
         lists = (name == NAME and "dataset" in required) or takes_lists(read_python(text, where), name, names)
     except EvaluatorError:  # it divides by their number
         lists = True
+    if lists and name == NAME and required[0] == "dataset":
+        raise EvaluatorError(_of_a_file(text, where, required))
     if lists:
         each = ", ".join(("[output]", "[reference]")[: len(required)])
         if len(required) > 2:
@@ -137,3 +140,16 @@ def _word(name: str) -> str:
     """What a row has for a list's one value."""
     names = {plain_name(name), plain_name(name).removesuffix("s")}
     return "output" if names & OUTPUTS else "reference" if names & REFERENCES else "…"
+
+
+def _of_a_file(text: str, where: str, required: list[str]) -> str:
+    """What to do with SQuAD's form, `evaluate(dataset, predictions)`: it reads two whole files."""
+    try:
+        entries = [one for name, one in python_entries(parse(text, where).body).items() if name != NAME]
+    except EvaluatorError:
+        entries = []
+    step = which([one for one in entries if "dataset" not in one.required], where)
+    return (
+        f"{where}: `evaluate({', '.join(required)})` takes a whole file and the predictions for it, as SQuAD's script "
+        f"does, and here a function is called with one row; {step or 'define `def evaluate(output, reference): …`'}"
+    )

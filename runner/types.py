@@ -171,6 +171,11 @@ class Evaluator(Record):
         return self.entry if self.entry is not None and self.dialect is None else "evaluate"
 
     @property
+    def is_inline(self) -> bool:
+        """True if its source is no script: an expression, lines, or a grader that is JSON."""
+        return self.entry is not None and self.entry.startswith("<")
+
+    @property
     def is_template(self) -> bool:
         """True if a row's text becomes a part of its code, as in promptfoo's `output == '{{ expected }}'`."""
         return self.entry == "<inline>" and ("{{" in self.source or "{#" in self.source)

@@ -75,7 +75,7 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     """What there is to say where a script's reference is left to its default, and a column looks like it."""
     optional = binding.optional
     mapped = {*binding.mapping.paths, *binding.mapping.literals}
-    if not optional or evaluator.is_template:
+    if not optional or evaluator.is_inline:
         return []
     from runner.evaluators.likely import is_reference, likely_columns  # here: most scripts have no such parameter
 

@@ -43,7 +43,7 @@ def return_notes(evaluator: Evaluator) -> list[str]:
 
 def swallowed(evaluator: Evaluator) -> dict[float, int]:
     """By score that a Python script gives in place of any exception: the line where it does."""
-    if evaluator.language != "python" or evaluator.dialect_failures == "as-zero":
+    if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
         return {}
     found: dict[float, int] = {}
     for node in ast.walk(parse(evaluator.source, evaluator.name)):

@@ -12,6 +12,7 @@ from runner.datasets import lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.rows import cases_from_rows
 from runner.errors import ColumnsError, MappingError
+from runner.evaluators.inline import read_inline
 from runner.evaluators.load import parse_evaluator
 from runner.evaluators.mapping import bind
 from runner.results.label_notes import label_notes
@@ -393,3 +394,10 @@ def test_a_result_of_another_tool_is_told_as_ours(language: Any, value: dict[str
         name, _, text = part.partition(": ")
         assert re.search(rf'"?{name}"?: {re.escape(text)}', plain)
     assert "header of these lines" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["output == 'a'", "x = output\nreturn x == 'a'"])
+def test_code_of_a_config_has_no_notes(source: str) -> None:
+    evaluator = read_inline(source)
+    report = runner.evaluate(evaluator, [{"output": "b", "label": "a"}])
+    assert (list(report.notes), list(label_notes(report.summary, evaluator))) == ([], [])

@@ -96,7 +96,7 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
 
     None of a tool's whose part in the guest makes the object itself.
     """
-    if evaluator.language != "python" or evaluator.dialect == "langsmith":
+    if evaluator.language != "python" or evaluator.dialect == "langsmith" or evaluator.is_inline:
         return []
     own = {parameter, *names}
     found: dict[str, None] = {}

@@ -21,7 +21,7 @@ def test_check_says_what_it_would_do(here: Path) -> None:
         "signature evaluate(output, weight=…)",
         "description Counts characters.",
         "output <- $.output (by name)",
-        "weight <- left to its default",
+        "weight <- weight (by name, else its default)",
         "continuous, maximize, from 0, threshold 3",
         "packages none",
         "no packages declared -> wasm",
@@ -69,7 +69,7 @@ def test_check_says_what_parameters_take(here: Path) -> None:
     text = " ".join(result.stdout.split())
     assert "signature evaluate(output, pattern, mode=…)" in text
     assert "pattern <- literal '^a+$': text; What to look for." in text
-    assert 'mode <- its default: one of "all", "any", default "all"' in text
+    assert 'mode <- mode (by name, else its default "all"): one of "all", "any", default "all"' in text
     result = evalcell("check", "search.py", "--set", "pattern=a", "--set", "mode=al")
     assert result.exit_code == 2
     said = 'evalcell: `mode` must be one of "all", "any", not'

@@ -39,8 +39,9 @@ def test_the_starter_passes_its_cases(here: Path, language: str) -> None:
     ]
     checked = evalcell("check", file)
     assert checked.exit_code == 0, checked.stderr
-    assert "case_sensitive <- its default: true or false, default true; Whether upper" in " ".join(
-        checked.stdout.split()
+    assert (
+        "case_sensitive <- case_sensitive (by name, else its default true): true or false, default true; Whether upper"
+        in " ".join(checked.stdout.split())
     )
     tried = evalcell("test", file, "--json")
     assert tried.exit_code == 0, tried.stdout

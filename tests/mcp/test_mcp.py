@@ -150,7 +150,7 @@ MENDED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("compare", {"a": "x", "b": "y"}, "`a`", {"base": "x", "new": "y"}),
     ("try", {"evaluator": "nothing", "rows": ROWS}, "has no evaluator 'nothing'", {"kind": "evaluators"}),
     ("results", {"run": "none"}, "has no run 'none'", {"kind": "runs"}),
-    ("try", {"source": "def score(x): return 1", "rows": ROWS}, '"entry": "score"', {}),
+    ("try", {"source": "def score(x): return 1", "rows": ROWS}, 'entry="score"', {}),
 ]
 
 

@@ -136,7 +136,7 @@ def test_what_a_script_was_asked_to_be_read_as_is_kept_and_nothing_else(client: 
         assert client.get(f"/v1/evaluators/{name}").json()["number"] == 1
     versions = [client.get(f"/v1/evaluators/{name}").json()["version"] for name in ("asked-native", "seen")]
     assert versions[0] != versions[1]
-    reply = client.post("/v1/evaluate", json={"evaluator": "asked-native", "rows": [{"completions": 1}]}).json()
+    reply = client.post("/v1/evaluate", json={"evaluator": "asked-native", "rows": [{"output": 1}]}).json()
     assert "`completions`" in reply["detail"]
 
 

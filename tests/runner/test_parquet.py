@@ -132,9 +132,10 @@ def test_the_mapping_says_which_columns_are_decoded(spoilt: Path, tmp_path: Path
     assert outcomes("metadata") == ["failed", "failed"]
 
 
-def test_a_mapping_that_misses_names_the_columns_that_were_not_read(spoilt: Path) -> None:
+def test_a_mapping_that_misses_names_the_path_that_is_meant(spoilt: Path, tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"output": [1], "gold": [{"text": "a"}]}), tmp_path / "gold.parquet")
     binding = bind(parsed("def evaluate(label):\n    pass\n"), InputMapping(paths={"label": "gold.text"}))
-    with open_dataset(spoilt, columns=binding.columns) as dataset:
+    with open_dataset(tmp_path / "gold.parquet", columns=binding.columns) as dataset:
         first = next(iter(dataset))
     with pytest.raises(MappingError) as hint:
         binding.arguments(first)
@@ -175,7 +176,7 @@ def test_what_a_path_needs(path: str, columns: set[str] | None) -> None:
 
 def test_what_names_and_literals_need() -> None:
     some = bind(parsed("def evaluate(output, reference=1, k=2):\n    pass\n")).columns
-    assert some == frozenset({"id", "output", "reference"})
+    assert some == frozenset({"id", "output", "reference", "metadata", "k"})  # a row may have a column `k`
     evaluator = parsed("def evaluate(output, metadata):\n    pass\n")
     assert bind(evaluator).columns is None
     assert bind(evaluator, InputMapping(literals={"metadata": {}})).columns == frozenset({"id", "output"})

@@ -74,7 +74,8 @@ def test_check_says_what_parameters_take(here: Path) -> None:
     assert result.exit_code == 2
     said = 'evalcell: `mode` must be one of "all", "any", not'
     assert evalcell("check", "search.py", "--set", "pattern=a", "--set", 'mode="al"').stderr.startswith(said)
-    assert "evaluate needs `pattern` (text; What to look for.)" in evalcell("check", "search.py").stderr
+    plain = " ".join(evalcell("check", "search.py").stdout.split())
+    assert "pattern <- pattern (by name): text; What to look for." in plain
 
 
 @pytest.mark.usefixtures("theirs")

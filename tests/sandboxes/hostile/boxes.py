@@ -98,7 +98,8 @@ class Boxes:
                 batches.append(("batch", [CLEAN]))
             elif script.lasting and (key[0], "batch") not in self.hosts:
                 batches += [("batch", [attack]), ("batch", [CLEAN])]
-            asked[key] = request(*batches, timeout=timeout, lasting=script.lasting)
+            # What loads is our own script, in some hosts for each call anew.
+            asked[key] = request(*batches, timeout=timeout, load_timeout=PATIENT, lasting=script.lasting)
         return self.ask(asked)
 
     def load(self, script: Hostile) -> None:

@@ -212,6 +212,10 @@ def test_what_takes_lists_is_not_proposed_by_its_name() -> None:
 def test_an_evaluate_of_a_whole_dataset_is_none_of_a_row() -> None:
     with pytest.raises(EvaluatorError, match=r"`evaluate\(dataset, predictions\)` takes a whole file"):
         read("def evaluate(dataset, predictions):\n    return {one: predictions[one] for one in dataset}\n")
+    for names in ("gold_answers, predictions", "y_true, y_preds", "model_outputs, correct_labels"):
+        first, second = names.split(", ")
+        with pytest.raises(EvaluatorError, match="takes lists"):
+            read(f"def evaluate({names}):\n    return sum(a == b for a, b in zip({first}, {second})) / len({first})\n")
 
 
 def test_verls_own_columns_fill_its_parameters_too() -> None:

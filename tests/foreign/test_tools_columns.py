@@ -401,3 +401,42 @@ def test_code_of_a_config_has_no_notes(source: str) -> None:
     evaluator = read_inline(source)
     report = runner.evaluate(evaluator, [{"output": "b", "label": "a"}])
     assert (list(report.notes), list(label_notes(report.summary, evaluator))) == ([], [])
+
+
+def test_tools_that_a_grader_reads_of_the_sample_are_a_column() -> None:
+    source = "def grade(sample, item):\n    return float(sample.get('output_tools') == item['expected'])\n"
+    rows = [{"output_tools": [{"name": "a"}], "expected": [{"name": "a"}]}, {"output_tools": [], "expected": [1]}]
+    assert scores(source, rows) == [1.0, 0.0]
+    assert scores(source, [{"tool_calls": [1], "expected": [1]}]) == [1.0]
+    with pytest.raises(ColumnsError, match="no column for"):
+        runner.evaluate(parse_evaluator(source, "grader"), [{"output": "", "expected": []}])
+
+
+RESPONSE = {
+    "python": "def get_assert(output, context):\n"
+    "    seen = (context.get('providerResponse') or {}).get('metadata') or {}\n"
+    "    return float(seen.get('ids') == context['config']['ids'])\n",
+    "typescript": "module.exports = (output, context) =>\n"
+    "  Number(context.providerResponse?.metadata?.ids?.[0] === context.config.ids[0]);\n",
+}
+
+
+@pytest.mark.parametrize("language", RESPONSE)
+def test_columns_of_promptfoos_context_are_its_keys(language: Any) -> None:
+    evaluator = parse_evaluator(RESPONSE[language], "script", language=language)
+    own = {"output": "a", "config": {"ids": [1]}}
+    rows = [own | {"providerResponse": {"metadata": {"ids": ids}}} for ids in ([1], [2])]
+    assert [one.score for one in runner.evaluate(evaluator, rows).results] == [1.0, 0.0]
+    with pytest.raises(ColumnsError, match="no column for `providerResponse`"):
+        runner.evaluate(evaluator, [own])
+
+
+def test_a_list_beside_the_numbers_of_a_scorer_of_weave_is_left_out() -> None:
+    source = (
+        "import weave\n\n\nclass Tools(weave.Scorer):\n    @weave.op\n    def score(self, output):\n        return {}\n"
+    )
+    rows = [{"output": "a"}]
+    lists = source.replace("{}", "{'recall': 0.5, 'missing': []}")
+    assert [one.score for one in runner.evaluate(parse_evaluator(lists, "script"), rows).results] == [0.5]
+    (found,) = runner.evaluate(parse_evaluator(source.replace("{}", "{'seen': [1]}"), "script"), rows).results
+    assert found.outcome == "failed"

@@ -191,12 +191,12 @@ def test_a_dataset_is_tried_with_an_evaluator_that_can_score_it(client: httpx.Cl
 
 
 def test_a_dataset_with_other_columns_is_offered_with_its_likely_mapping(client: httpx.Client) -> None:
-    client.post("/v1/datasets?name=odd.csv", content="prediction,gold\na,b\n")
+    client.post("/v1/datasets?name=odd.csv", content="prediction,expected_answer\na,b\n")
     client.post("/v1/evaluators", json={"name": "pair", "source": "def evaluate(output, reference):\n    return 1\n"})
     offered = client.get("/datasets/odd/tried").text
     (address,) = [html.unescape(one) for one in re.findall(r'href="(/runs/new\?[^"]*)"', offered)]
     page = client.get(address).text
-    assert "output = prediction\nreference = gold" in page
+    assert "output = prediction\nreference = expected_answer" in page
     assert page.count('<article class="tried"') == 1
 
 

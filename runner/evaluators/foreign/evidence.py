@@ -26,18 +26,9 @@ _MOST = 50
 _LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
 _LISTS |= {"solution_strs", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
 """Names of outputs that are several."""
-_ANSWERS = {
-    "references",
-    "refs",
-    "targets",
-    "labels",
-    "answers",
-    "golds",
-    "gts",
-    "ground_truths",
-    "solutions",
-    "dataset",
-}
+_ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "truths", "solutions", "dataset"}
+_ANSWERS |= {"truth", "true", "actuals", "gold"}
+"""Last words of names of right answers; a list, where another parameter is the outputs."""
 
 
 def reads_object(module: ScriptModule, function: Function, name: str, keys: Collection[str]) -> bool | None:
@@ -115,8 +106,12 @@ def _in_javascript(source: str, name: str, keys: Collection[str]) -> bool | None
 def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -> None:
     """Refuse a function that goes through its outputs one by one: it would go through the characters of a text."""
     required = [one.name for one in own if one.required]
-    names = [one for one in required if plain_name(one) in _LISTS]
-    if not names or (name == NAME and not any(plain_name(one) in _ANSWERS for one in required)):
+    names = [
+        one
+        for one in required
+        if plain_name(one) in _LISTS or (name == NAME and plain_name(one).rpartition("_")[2] in _LISTS)
+    ]
+    if not names or (name == NAME and not any(plain_name(one).rpartition("_")[2] in _ANSWERS for one in required)):
         return
     try:
         lists = (name == NAME and "dataset" in required) or takes_lists(read_python(text, where), name, names)

@@ -33,7 +33,9 @@ def sample_of(row: dict[str, Any]) -> dict[str, Any]:
         text = "" if output is None else json.dumps(output, ensure_ascii=False)
     parsed = output if isinstance(output, dict | list) else None
     message = {"role": "assistant", "content": text}
-    return {"output_text": text, "output_json": parsed, "output_tools": [], "choices": [{"message": message}]}
+    sample = {"output_text": text, "output_json": parsed, "output_tools": [], "choices": [{"message": message}]}
+    more, _ = mapped(row, "sample.")
+    return sample | more
 
 
 def item_of(row: dict[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,16 @@ function evalcellPart(entry, self, code) {
       provider: undefined,
       providerResponse: { output: row.output },
     };
-    if (Object.keys(config).length) context.config = config;
+    const isObject = (/** @type {any} */ value) =>
+      value !== null && typeof value === "object" && !Array.isArray(value);
+    for (const key of ["test", "providerResponse"]) {
+      // A column that has what the context of promptfoo has there.
+      const own = config[key] ?? metadata[key];
+      delete config[key];
+      if (isObject(own)) Object.assign(context[key], own);
+    }
+    if (isObject(metadata.config)) context.config = { ...metadata.config, ...config };
+    else if (Object.keys(config).length) context.config = config;
     if (Object.keys(metadata).length) context.metadata = metadata;
     return context;
   }

@@ -78,13 +78,19 @@ def context_of(row: dict[str, Any]) -> dict[str, Any]:
         more, config = mapped(row, "vars.")
         values.update(more)
     prompt = values.get("prompt", given)
-    context = {
+    context: dict[str, Any] = {
         "prompt": prompt if isinstance(prompt, str) else None,
         "vars": values,
         "test": {"vars": values, "metadata": metadata},
         "provider": None,
         "providerResponse": {"output": row.get("output")},
     }
+    for key in ("test", "providerResponse"):  # a column that has what the context of promptfoo has there
+        own = config.pop(key, metadata.get(key))
+        if isinstance(own, dict):
+            context[key] = {**context[key], **own}
+    if isinstance(metadata.get("config"), dict):
+        config = {**metadata["config"], **config}
     if config:
         context["config"] = config
     if metadata:

@@ -37,12 +37,18 @@ def result(value: Any) -> Any:
     found: list[tuple[str, dict[str, Any]]] = []
     wrong = leaves(value, "", found)
     if wrong is not None:
-        return invalid(f"the scorer returned {words(wrong[0])}: return a number, a bool, text, or a dict of these")
+        value, name = wrong
+        what = f"{name!r} of what the scorer returned is" if name else "the scorer returned"
+        return invalid(f"{what} {words(value)}: return a number, a bool, text, or a dict of these")
     return by_name(found, one=not isinstance(value, dict))
 
 
-def leaves(value: Any, name: str, found: list[tuple[str, dict[str, Any]]]) -> tuple[Any] | None:
-    """Collect the results inside a value by their path; what is none is returned."""
+def leaves(value: Any, name: str, found: list[tuple[str, dict[str, Any]]]) -> tuple[Any, str] | None:
+    """
+    Collect the results inside a value by their path; what is none is returned, with its path.
+
+    A list within a dict is left out, as in Weave's summary.
+    """
     if isinstance(value, dict):
         for key, each in value.items():
             if wrong := leaves(each, f"{name}.{key}" if name else str(key), found):
@@ -51,6 +57,6 @@ def leaves(value: Any, name: str, found: list[tuple[str, dict[str, Any]]]) -> tu
     one = plain(value)
     if one is not None:
         found.append((name, one))
-    elif value is not None:
-        return (value,)
+    elif value is not None and not (name and isinstance(value, list)):
+        return value, name
     return None

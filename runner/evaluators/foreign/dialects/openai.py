@@ -61,8 +61,14 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     fields = [
         Parameter(name=f"item.{k.name}", required=k.required, columns=(k.name,)) for k in read if k.name not in BY_NAME
     ]
+    output, *words = row(needs=needs)
+    of_sample = {one.name for one in keys(module, function.name, function.names[0])} if function.names else set()
+    if "output_tools" in of_sample:
+        columns = ("output_tools", "tool_calls")
+        fields.append(Parameter(name="sample.output_tools", required=True, columns=columns))
+        output = output.model_copy(update={"required": bool(of_sample & (_OF_SAMPLES - {"output_tools"}))})
     found = Found.of(module, function, sure=function.name == _ENTRY)
-    return found._replace(parameters=(*row(needs=needs), *fields))
+    return found._replace(parameters=(output, *words, *fields))
 
 
 def _takes_two(module: ScriptModule, function: Function) -> bool:

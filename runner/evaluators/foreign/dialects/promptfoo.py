@@ -23,6 +23,11 @@ _KEYS = {
     *("provider_response", "log_probs"),
 }
 """Of the context."""
+_RESPONSE = re.compile(
+    r"provider(?:Response|_response)[\"']?(?:\)|\]|, *(?:None|\{\})\)| *or *\{\}\))*"
+    r"(?:\??\.|\[|\.get\()+[\"']?(?:metadata|tokenUsage|token_usage|cost|cached|raw|latencyMs|error)\b"
+)
+"""Reads more of the provider's response than its output, which only a column can give."""
 _CONTEXT = ("context", "ctx", "_context", PATTERN)
 
 
@@ -60,7 +65,10 @@ def _parameters(module: ScriptModule, function: Function) -> tuple[Parameter, ..
         every = [f'{own}["vars"]', f'{own}.get("vars")', f'{own}.get("vars", {{}})', f'{own}["test"]["vars"]', "vars"]
         names = [key.name for key in keys(module, function.name, *every)]
     asked = [one for one in dict.fromkeys(names) if one not in BY_NAME and is_reference(one)]
-    return (*row(), *(Parameter(name=f"vars.{one}", required=False, columns=(one,)) for one in asked))
+    fields = [Parameter(name=f"vars.{one}", required=False, columns=(one,)) for one in asked]
+    if _RESPONSE.search(module.source):
+        fields.append(Parameter(name="providerResponse", columns=("providerResponse", "provider_response")))
+    return (*row(), *fields)
 
 
 def _is_ours(module: ScriptModule, function: Function) -> bool:
@@ -112,7 +120,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="promptfoo",
     title="a promptfoo assertion",
-    version=1,
+    version=2,
     read=_read,
     program=_program,
     languages=("python", "typescript"),

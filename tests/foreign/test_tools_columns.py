@@ -405,7 +405,8 @@ def test_code_of_a_config_has_no_notes(source: str) -> None:
 
 def test_tools_that_a_grader_reads_of_the_sample_are_a_column() -> None:
     source = "def grade(sample, item):\n    return float(sample.get('output_tools') == item['expected'])\n"
-    rows = [{"output_tools": [{"name": "a"}], "expected": [{"name": "a"}]}, {"output_tools": [], "expected": [1]}]
+    rows: list[dict[str, Any]] = [{"output_tools": [{"name": "a"}], "expected": [{"name": "a"}]}]
+    rows += [{"output_tools": [], "expected": [1]}]
     assert scores(source, rows) == [1.0, 0.0]
     assert scores(source, [{"tool_calls": [1], "expected": [1]}]) == [1.0]
     with pytest.raises(ColumnsError, match="no column for"):
@@ -440,3 +441,46 @@ def test_a_list_beside_the_numbers_of_a_scorer_of_weave_is_left_out() -> None:
     assert [one.score for one in runner.evaluate(parse_evaluator(lists, "script"), rows).results] == [0.5]
     (found,) = runner.evaluate(parse_evaluator(source.replace("{}", "{'seen': [1]}"), "script"), rows).results
     assert found.outcome == "failed"
+
+
+BOUND = """
+def score(run, example):
+    {}
+    return {{"key": "same", "score": int(o.get("answer") == r.get("label"))}}
+"""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "o, r = run.outputs, example.outputs",
+        "o = run.outputs or {}; r = dict(example.outputs)",
+        "o = getattr(run, 'outputs', {}); ex = example; r = ex.outputs if ex.outputs else {}",
+        "o: dict = run.outputs; all = example.outputs; r = all",
+    ],
+)
+def test_keys_are_seen_behind_names_that_a_script_gives_their_objects(lines: str) -> None:
+    rows = [{"output": "a", "reference": "a"}, {"output": "a", "reference": "b"}]
+    assert scores(BOUND.format(lines), rows) == [1.0, 0.0]
+    columns = [{"output": row["output"], "label": row["reference"]} for row in rows]
+    assert scores(BOUND.format(lines), columns) == [1.0, 0.0]
+
+
+def test_a_key_that_is_read_out_of_sight_is_no_none_where_the_row_has_plain_text() -> None:
+    source = "def read(one, key):\n    return one.get(key)\n" + BOUND.format("o, r = run.outputs, example.outputs")
+    source = source.replace('o.get("answer")', 'read(o, "answer")').replace('r.get("label")', 'read(r, "label")')
+    rows = [{"output": "a", "reference": "b"}]
+    (found,) = runner.evaluate(parse_evaluator(source, "script"), rows, dialect="langsmith").results
+    assert found.error is not None
+    assert "the script reads answer of it; map outputs.answer" in found.error.message
+    parts = InputMapping(paths={"outputs.answer": "output", "reference_outputs.label": "reference"})
+    assert scores(source, rows, parts) == [0.0]
+
+
+def test_a_scorer_of_braintrust_core_is_the_scripts_own_beside_one_that_it_imports() -> None:
+    source = (
+        "from autoevals import Levenshtein\nfrom braintrust_core.score import Score, Scorer\n\n\n"
+        "class Same(Scorer):\n    def _run_eval_sync(self, output, expected=None, **kwargs):\n"
+        "        return Score(name='same', score=float(output == expected))\n"
+    )
+    assert parse_evaluator(source, "script").entry == "Same"

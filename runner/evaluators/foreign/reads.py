@@ -144,6 +144,7 @@ def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:
     function = function_of(module, entry)
     found: dict[str, bool] = {}
     asked: set[str] = set()
+    objects = () if function is None else _named(function, objects)
     for node in _body(function) if function is not None else ():
         match node:
             case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()) if _is(value, objects):
@@ -168,11 +169,49 @@ def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return {one.name for one in parameters(function.args) if one.required}
 
 
-def _is(node: ast.expr, objects: tuple[str, ...]) -> bool:
-    """Whether an expression is one of these, however its keys are quoted: `x or {}` is x."""
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        node = node.values[0]
-    return ast.unparse(node).replace("'", '"') in objects
+def _is(node: ast.expr, objects: Collection[str]) -> bool:
+    """Whether an expression is one of these, however its keys are quoted."""
+    return any(text in objects for text in _texts(node))
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    """What an expression may be, as it is written: `x or {}`, `dict(x)` and `x if y else {}` are x."""
+    match node:
+        case ast.BoolOp(op=ast.Or(), values=[first, *_]):
+            yield from _texts(first)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _texts(body)
+            yield from _texts(orelse)
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(key)), *_]):
+            yield from (f"{text}.{key}" for text in _texts(owner))
+        case ast.Call(func=ast.Name(id="dict" | "copy" | "deepcopy"), args=[value]):
+            yield from _texts(value)
+        case ast.Call(func=ast.Attribute(value=value, attr="copy"), args=[]):
+            yield from _texts(value)
+    yield ast.unparse(node).replace("'", '"')
+
+
+def _named(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, objects: tuple[str, ...]) -> tuple[str, ...]:
+    """The objects, also by the names that the function gives them: `r = example.outputs or {}`, `ex = example`."""
+    known = dict.fromkeys(objects)
+    for node in (*_body(function), *_body(function)):  # a name may be given to what has one
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(names, values, strict=False))
+            case ast.Assign(targets=[name], value=value) | ast.NamedExpr(target=name, value=value):
+                pairs = [(name, value)]
+            case ast.AnnAssign(target=name, value=ast.expr() as value):
+                pairs = [(name, value)]
+            case _:
+                continue
+        for target, own in pairs:
+            if isinstance(target, ast.Name):
+                for text in _texts(own):
+                    begins = (text, f"{text}.", f"{text}[")
+                    known |= {
+                        target.id + one[len(text) :]: None for one in known if one == text or one.startswith(begins[1:])
+                    }
+    return tuple(known)
 
 
 def _body(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:

@@ -130,7 +130,31 @@ def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[st
         raise TypeError(
             f"the row's {name} is no object, and the script reads {', '.join(keys)} of it; map {prefix}{keys[0]}"
         )
-    return {**columns, **as_object(value, keys[0] if len(keys) == 1 else key), **inside}
+    held = as_object(value, keys[0] if len(keys) == 1 else key)
+    if held is value or value is None or inside or columns:
+        return {**columns, **held, **inside}
+    return PlainValue(held, name, prefix, frozenset(keys))
+
+
+class PlainValue(dict):  # type: ignore[type-arg]
+    """A value that is no object, under the one key that it may be read by. Any other is refused, not None."""
+
+    def __init__(self, held: dict[str, Any], name: str, prefix: str, keys: frozenset[str]) -> None:
+        super().__init__(held)
+        self._words = name, prefix, keys
+
+    def __missing__(self, key: Any) -> Any:
+        """Raise TypeError, or KeyError for a key that the script is known to read."""
+        name, prefix, keys = self._words
+        if key in keys:
+            raise KeyError(key)
+        raise TypeError(f"the row's {name} is no object, and the script reads {key} of it; map {prefix}{key}")
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of the key, or the default. Raises TypeError for a key that is not known to be read."""
+        if key in self or key in self._words[2]:
+            return super().get(key, default)
+        return self[key]
 
 
 def _same(function: Any) -> Any:

@@ -19,7 +19,7 @@ _ENTRY = "handler"
 _WORDS = {"input", "output", "expected", "metadata", "trace", "id", "tags"}
 """What Braintrust calls a function with."""
 _BASES = {"autoevals.Scorer", "autoevals.score.Scorer", "braintrust.Scorer", "braintrust.score.Scorer"}
-_BASES |= {"autoevals.ScorerWithPartial", "autoevals.partial.ScorerWithPartial"}
+_BASES |= {"autoevals.ScorerWithPartial", "autoevals.partial.ScorerWithPartial", "braintrust_core.score.Scorer"}
 _EVALS = tuple(
     f"{module}.{name}" for module in ("braintrust", "braintrust.framework") for name in ("Eval", "EvalAsync")
 )
@@ -107,7 +107,11 @@ def _seen(module: ScriptModule, named: bool, listed_scores: Mapping[str, bool]) 
     scorers = _scorers(module)
     own = [name for name, one in module.functions.items() if {"output", "expected"} <= {*one.names}]
     own = own or [name for name in _users(module) if {"input", "output"} <= {*module.functions[name].names}]
-    found = own or [name for name in scorers if name in module.classes] or ([] if module.functions else scorers)
+    found = (
+        own
+        or [name for name in scorers if name in module.classes]
+        or ([] if module.functions or module.classes else scorers)
+    )
     if not found and named:
         found = list(module.functions)
     alone = only(module, {name: name for name in found}, None, "a Braintrust scorer")

@@ -118,7 +118,7 @@ def script(source: str, language: Language) -> str:
     if language == "python":
         return text.replace('SOURCE, FOREIGN = "", ""', f"SOURCE, FOREIGN = {source!r}, {python_part('langfuse')!r}", 1)
     text = text.replace('const SOURCE = "";', f"const SOURCE = {json.dumps(source)};", 1)
-    return text + guest_text("langfuse.js")
+    return text + guest_text("frame.js") + guest_text("langfuse.js")
 
 
 def replied(result: Result) -> ExecuteReply:

@@ -51,3 +51,24 @@ async function evalcellPlace(text, error) {
     URL.revokeObjectURL(url);
   }
 }
+
+/** What the parts of all dialects say and ask of values. */
+function evalcellWords() {
+  const { stringify } = JSON;
+  return {
+    /** A value, in short, for a message. @param {any} value */
+    short(value) {
+      let text;
+      try {
+        text = (typeof value === "object" || typeof value === "string" ? stringify(value) : null) ?? String(value);
+      } catch {
+        text = typeof value;
+      }
+      return text.length > 120 ? text.slice(0, 119) + "…" : text;
+    },
+    /** A result that its own tool refuses. @param {string} message */
+    invalid: (message) => ({ invalid: message }),
+    /** @param {any} value */
+    isObject: (value) => value !== null && typeof value === "object" && !Array.isArray(value),
+  };
+}

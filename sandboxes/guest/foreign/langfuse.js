@@ -3,22 +3,9 @@
 
 /** What Langfuse's worker makes of a score: the executor has the same rules. */
 function evalcellRules() {
+  const { invalid, isObject, short } = evalcellWords();
   const types = ["NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT"];
   const truths = new Map([["true", true], ["1", true], ["false", false], ["0", false]]);
-
-  /** @param {any} value */
-  function short(value) {
-    let text;
-    try {
-      text = JSON.stringify(value) ?? String(value);
-    } catch {
-      text = typeof value;
-    }
-    return text.length > 120 ? text.slice(0, 119) + "…" : text;
-  }
-
-  /** @param {string} message */
-  const invalid = (message) => ({ invalid: message });
 
   /** @param {any} one @returns {any} */
   function scored(one) {
@@ -29,7 +16,7 @@ function evalcellRules() {
     if (comment !== undefined && comment !== null && typeof comment !== "string") {
       return invalid(`the score ${name} has the comment ${short(comment)}: it must be text`);
     }
-    if (metadata !== undefined && (metadata === null || typeof metadata !== "object" || Array.isArray(metadata))) {
+    if (metadata !== undefined && !isObject(metadata)) {
       return invalid(`the score ${name} has the metadata ${short(metadata)}: return an object`);
     }
     const text = comment ?? null;
@@ -47,7 +34,7 @@ function evalcellRules() {
     return invalid(`the score ${name} has the value ${short(value)}: give it its data type, or a number`);
   }
 
-  return { invalid, scored, short };
+  return { scored };
 }
 
 /**
@@ -56,7 +43,8 @@ function evalcellRules() {
  */
 function evalcellPart(entry, self, own) {
   const shapes = "return { scores: [{ name, value }] }";
-  const { invalid, scored, short } = evalcellRules();
+  const { scored } = evalcellRules();
+  const { invalid, short } = evalcellWords();
   /** @type {any} */
   let ready = null;
 

@@ -7,6 +7,7 @@
  * @param {string} entry @param {() => any} self @param {() => any} own @param {{ read: Record<string, string[]> }} options
  */
 function evalcellPart(entry, self, own, { read }) {
+  const { invalid, isObject, short } = evalcellWords();
   const page = entry === "performEval";
   const shapes = `return { ${page ? "" : "key, "}score, comment }`;
   const fields = new Set(
@@ -14,22 +15,6 @@ function evalcellPart(entry, self, own, { read }) {
   );
   /** @type {any} */
   let ready = null;
-
-  /** @param {any} value */
-  function short(value) {
-    let text;
-    try {
-      text = JSON.stringify(value) ?? String(value);
-    } catch {
-      text = typeof value;
-    }
-    return text.length > 120 ? text.slice(0, 119) + "…" : text;
-  }
-
-  /** @param {string} message */
-  const invalid = (message) => ({ invalid: message });
-  /** @param {any} value */
-  const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
   /** A row's word as an object, with what was mapped into it. @param {any} row @param {string} word @param {string} prefix @param {string} key */
   function partOf(row, word, prefix, key) {

@@ -6,32 +6,18 @@
  * @param {string} entry @param {(() => any) | null} self @param {string} code
  */
 function evalcellPart(entry, self, code) {
+  const { invalid, isObject, short } = evalcellWords();
   const shapes = "return a boolean, a finite number, or an object with pass, score and reason";
   const words = new Set(["output", "reference", "input", "metadata"]);
-  const { stringify } = JSON;
   /** @type {any} */
   let ready = null;
-
-  /** @param {any} value */
-  function short(value) {
-    let text;
-    try {
-      text = typeof value === "object" || typeof value === "string" ? stringify(value) : String(value);
-    } catch {
-      text = typeof value;
-    }
-    return text.length > 120 ? text.slice(0, 119) + "…" : text;
-  }
-
-  /** @param {string} message */
-  const invalid = (message) => ({ invalid: message });
 
   /** A row as promptfoo's context. @param {any} row */
   function contextOf(row) {
     const metadata = row.metadata ?? {};
     const vars = { ...metadata };
     const given = row.input;
-    if (given !== null && typeof given === "object" && !Array.isArray(given)) Object.assign(vars, given);
+    if (isObject(given)) Object.assign(vars, given);
     else if ("input" in row) vars.input = given;
     if ("reference" in row) {
       vars.reference = row.reference;
@@ -53,8 +39,6 @@ function evalcellPart(entry, self, code) {
       provider: undefined,
       providerResponse: { output: row.output },
     };
-    const isObject = (/** @type {any} */ value) =>
-      value !== null && typeof value === "object" && !Array.isArray(value);
     for (const key of ["test", "providerResponse"]) {
       // A column that has what the context of promptfoo has there.
       const own = config[key] ?? metadata[key];
@@ -78,7 +62,7 @@ function evalcellPart(entry, self, code) {
       const text = passed ? "Assertion passed" : "Custom function returned false";
       return { label: passed ? "pass" : "fail", score: value, explanation: text };
     }
-    if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    if (!isObject(value)) {
       return invalid(`the assertion returned ${short(value)}: ${shapes}`);
     }
     const { pass, score, reason, namedScores, componentResults } = value;

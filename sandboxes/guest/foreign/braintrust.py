@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 
 from .frame import (
     TYPE_CHECKING,
+    Idle,
     abstained,
     calling,
     defaults,
@@ -106,12 +107,12 @@ class ScorerWithPartial(Scorer):
         """Return the class with these arguments, which a call may replace."""
 
         def eval(self: Any, output: Any, expected: Any = None, **more: Any) -> Any:
-            return self._run_eval_sync(output, **asked(expected, more))
+            return self._run_eval_sync(output, **merge(expected, more))
 
         async def eval_async(self: Any, output: Any, expected: Any = None, **more: Any) -> Any:
-            return await self._run_eval_async(output, **asked(expected, more))
+            return await self._run_eval_async(output, **merge(expected, more))
 
-        def asked(expected: Any, more: dict[str, Any]) -> dict[str, Any]:
+        def merge(expected: Any, more: dict[str, Any]) -> dict[str, Any]:
             return {**given, **more, **({} if expected is None else {"expected": expected})}
 
         return type(cls.__name__, (cls,), {"eval": eval, "eval_async": eval_async})
@@ -127,23 +128,11 @@ _STUBS: dict[str, dict[str, type]] = {
 }
 
 
-class _Idle:
-    """In place of what only tells Braintrust's server of scorers: any part of it, called or not, is it again."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self
-
-    def __call__(self, *_: Any, **_named: Any) -> Any:
-        return self
-
-
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
     for name, members in _STUBS.items():
         stub(name, **members)
-    stub("braintrust", projects=_Idle())
+    stub("braintrust", projects=Idle())
     for name in ("braintrust", "braintrust.framework"):
         if name in sys.modules:  # the file of an evaluation has one at its top level: it logs in
             vars(sys.modules[name]).update(Eval=_nothing, EvalAsync=_nothing)

@@ -98,14 +98,13 @@ def words(value: Any, limit: int = 120) -> str:
 
 def mapped(row: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What was mapped under the prefix, by the rest of its name, and what else was given beside a row's own words."""
-    inside: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for name in row:
-        if name.startswith(prefix):
-            inside[name[len(prefix) :]] = row[name]
-        elif name not in ROW:
-            others[name] = row[name]
-    return inside, others
+    others = {name: row[name] for name in row if not name.startswith(prefix) and name not in ROW}
+    return below(row, prefix), others
+
+
+def below(row: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """What a row has under the prefix, by the rest of its name."""
+    return {name[len(prefix) :]: row[name] for name in row if name.startswith(prefix)}
 
 
 class Record(dict[str, object]):
@@ -135,21 +134,22 @@ def stub(name: str, **members: Any) -> None:
 
     The package itself is left as it is: a stand-in hides nothing of it.
     """
-    top, *below = name.split(".")
+    top, *parts = name.split(".")
     if not _is_stand_in(top):
-        if _is_installed(top):
+        if is_installed(top):
             return
-        _make(top)
-    for part in below:
+        make_module(top)
+    for part in parts:
         above, top = top, f"{top}.{part}"
         if top not in sys.modules:
-            setattr(sys.modules[above], part, _make(top))
+            setattr(sys.modules[above], part, make_module(top))
     vars(sys.modules[name]).update(members)
 
 
-def _make(name: str) -> ModuleType:
+def make_module(name: str) -> ModuleType:
+    """Make one that a script may import, with others below it."""
     module = sys.modules[name] = ModuleType(name)
-    module.__path__ = []  # one that may have others below it
+    module.__path__ = []
     module.__dict__[_STAND_IN] = True
     return module
 
@@ -158,12 +158,27 @@ def _is_stand_in(name: str) -> bool:
     return name in sys.modules and _STAND_IN in vars(sys.modules[name])
 
 
-def _is_installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
+    """Whether a module can be imported."""
     try:
         __import__(name)
     except ImportError:
         return False
     return True
+
+
+class Idle:
+    """In place of what only talks to a tool's server: any part of it, called or not, is it again."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return itself. Raises AttributeError for what Python asks of all objects."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_: Any, **_named: Any) -> Any:
+        """Return itself."""
+        return self
 
 
 def score_of(value: Any, comment: Any = None) -> dict[str, Any] | None:

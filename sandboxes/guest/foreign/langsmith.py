@@ -7,13 +7,13 @@ from .frame import (
     Record,
     abstained,
     as_object,
+    below,
     calling,
     defaults,
     figures,
     finished,
     invalid,
     load,
-    mapped,
     named,
     parameters,
     score_of,
@@ -103,7 +103,7 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
         return (), {name: values[name] for name in values if name in own} | more
 
     def judged(value: Any) -> Any:
-        return _of_page(value) if page else _of_sdk(value, key)
+        return _of_page(value) if page else _of_sdk(value)
 
     def summed(results: list[dict[str, Any]], **settings: Any) -> Any:
         rows = [values_of({**settings, **one["arguments"]}) for one in results]
@@ -113,7 +113,7 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
 
     def figured(value: Any) -> dict[str, Any]:
         name = value.get("key") if isinstance(value, dict) else getattr(value, "key", None)
-        return figures(_of_sdk(value, key), name if isinstance(name, str) else key)
+        return figures(_of_sdk(value), name if isinstance(name, str) else key)
 
     return summed if summary else calling(function, given, judged)
 
@@ -125,7 +125,7 @@ def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[st
     Raises TypeError for a value that is none, where several other keys are read.
     """
     value, keys = row.get(name), read or [key]
-    inside, columns = mapped(row, prefix)[0], mapped(row, f"else.{prefix}")[0]
+    inside, columns = below(row, prefix), below(row, f"else.{prefix}")
     if len(keys) > 1 and key not in keys and not isinstance(value, dict | None) and not inside and not columns:
         raise TypeError(
             f"the row's {name} is no object, and the script reads {', '.join(keys)} of it; map {prefix}{keys[0]}"
@@ -136,7 +136,7 @@ def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[st
     return PlainValue(held, name, prefix, frozenset(keys))
 
 
-class PlainValue(dict):  # type: ignore[type-arg]
+class PlainValue(dict[str, object]):
     """A value that is no object, under the one key that it may be read by. Any other is refused, not None."""
 
     def __init__(self, held: dict[str, Any], name: str, prefix: str, keys: frozenset[str]) -> None:
@@ -164,7 +164,7 @@ def _same(function: Any) -> Any:
 def _of_page(value: Any) -> Any:
     """A dict from metric to value; one with a `key` is a single metric."""
     if isinstance(value, dict) and ("key" in value or "score" in value):
-        return _single(value, "score")
+        return _single(value)
     if isinstance(value, dict) and value:
         return several({str(name): _metric(value[name]) for name in value}, "")
     if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
@@ -174,7 +174,7 @@ def _of_page(value: Any) -> Any:
     return invalid(f"perform_eval returned {words(value)}: return a dict with a value for each metric")
 
 
-def _of_sdk(value: Any, key: str) -> Any:
+def _of_sdk(value: Any) -> Any:
     if isinstance(value, bool | int | float) or (isinstance(value, str) and value):
         return score_of(value)
     if not isinstance(value, dict | list) and _is_result(value):
@@ -185,7 +185,7 @@ def _of_sdk(value: Any, key: str) -> Any:
         value = {"results": value}
     if isinstance(value, dict) and value:
         if "results" not in value:
-            return _single(value, key)
+            return _single(value)
         return _results(value["results"])
     return invalid(f"the evaluator returned {words(value)}: {_SHAPES}")
 
@@ -200,7 +200,7 @@ def _results(found: Any) -> Any:
     return several(named_results, "the evaluator gave no results")
 
 
-def _single(value: dict[str, Any], key: str) -> Any:
+def _single(value: dict[str, Any]) -> Any:
     if "key" in value and not isinstance(value["key"], str):
         return invalid(f"the evaluator returned the key {words(value['key'])}: it must be text")
     if not any(name in value for name in ("score", "value", "comment")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
-from .frame import TYPE_CHECKING, Record, as_object
+from .frame import TYPE_CHECKING, Idle, Record, as_object, is_installed, make_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,20 +133,6 @@ def of_client(value: Any) -> Any:
     raise ValueError(f"Unsupported evaluation result type: {type(value)}")
 
 
-class Idle:
-    """In place of what only talks to Phoenix's server: any part of it, called or not, is it again."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Return itself. Raises AttributeError for what Python asks of all objects."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self
-
-    def __call__(self, *_: Any, **_named: Any) -> Any:
-        """Return itself."""
-        return self
-
-
 def stand_in() -> None:
     """Make the modules that a script may import of Phoenix and that no package brings."""
     idle = Idle()
@@ -168,15 +154,13 @@ def stand_in() -> None:
 
 
 def _stand_in(name: str, members: dict[str, Any]) -> None:
-    try:
-        __import__(name)
-    except ImportError:
-        above, _, part = name.rpartition(".")
-        module = sys.modules[name] = type(sys)(name)
-        module.__path__ = []  # one that may have others below it
-        vars(module).update(members)
-        if above:
-            setattr(sys.modules[above], part, module)
+    if is_installed(name):
+        return
+    above, _, part = name.rpartition(".")
+    module = make_module(name)
+    vars(module).update(members)
+    if above:
+        setattr(sys.modules[above], part, module)
 
 
 def row_of(row: dict[str, Any], read: dict[str, list[str]]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, abstained, invalid, load, named, parameters, words
+from .frame import TYPE_CHECKING, abstained, below, invalid, load, named, parameters, words
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     own, accepts_any = parameters(function)
     wanted = set(own)
 
-    def given(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def given(rows: list[dict[str, Any]], settings: dict[str, Any]) -> dict[str, Any]:
         columns = [_columns(row) for row in rows]
         names = {name: None for one in columns for name in one}
         found: dict[str, Any] = {
@@ -29,13 +29,14 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             found["completion_ids"] = [None] * len(rows)
         found |= {name: None for name in _TRAINER if name in wanted}
         prompts, completions = [row.get("input") for row in rows], [row.get("output") for row in rows]
-        return {**found, **_set(rows[0]), "prompts": prompts, "completions": completions}
+        return {**found, **settings, "prompts": prompts, "completions": completions}
 
     def call(rows: list[dict[str, Any]]) -> Any:
-        if any(_set(row) != _set(rows[0]) for row in rows):
+        settings = [below(row, "set.") for row in rows]  # what is set for all rows, and is no column
+        if any(one != settings[0] for one in settings):
             return {"alone": True}  # as worked examples may have it
         try:
-            value = function(**given(rows))
+            value = function(**given(rows, settings[0]))
             return awaited(value, len(rows)) if hasattr(type(value), "__await__") else _rewards(value, len(rows))
         except Exception:
             if len(rows) == 1:
@@ -53,15 +54,10 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     return call
 
 
-def _set(row: dict[str, Any]) -> dict[str, Any]:
-    """What is set for all rows, and is no column."""
-    return {name[4:]: row[name] for name in row if name.startswith("set.")}
-
-
 def _columns(row: dict[str, Any]) -> dict[str, Any]:
     """The row's own columns, as a trainer's dataset has them."""
     metadata = row.get("metadata") or {}
-    found = {name[7:]: row[name] for name in row if name.startswith("column.")} | metadata
+    found = below(row, "column.") | metadata
     if metadata:
         found.setdefault("metadata", metadata)
     return found | {name: row[name] for name in row if name not in _WORDS and not name.startswith(("column.", "set."))}

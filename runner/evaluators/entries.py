@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
 from runner.evaluators.entrypoint import AGGREGATE, naming
 from runner.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
-from runner.evaluators.python_signature import Signature, aggregate_of, definitions, parameters, parse
+from runner.evaluators.python_signature import (
+    CallableNode,
+    FunctionNode,
+    Signature,
+    aggregate_of,
+    names_of,
+    parameters,
+    parse,
+)
 from runner.text import listed, printable, suggestion, whole
 from runner.types import Parameter
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Signed = _Function | ast.Lambda
 _SCORES = re.compile(
     r"scor|grad|eval|reward|metric|accura|exact|match|correct|judg|check|similar|verif|compar|equal|equiv|assess|rouge|"
     r"bleu|dist|overlap|precision|recall|(^|_)(f1|em|wer|cer|iou|same)(_|$)",
@@ -112,24 +118,30 @@ def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
             found |= script.of_class(node)
         elif entry := script.entry(name, node):
             found[name] = entry
-    called = script.called()
+    called = helpers(script.names)
     return {name: one._replace(helps=name in called) for name, one in found.items()}
+
+
+def helpers(names: Mapping[str, ast.AST]) -> set[str]:
+    """The names that a function or a class of the script calls, or hands on, other than its own."""
+    found = set()
+    for name, node in names.items():
+        if isinstance(node, CallableNode | ast.ClassDef):
+            inside = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            found |= {*inside & names.keys()} - {name}
+    return found
 
 
 class _Script:
     """The top level of a script, by what its names stand for in the end."""
 
     def __init__(self, body: list[ast.stmt]) -> None:
-        self.body = body
-        self.names: dict[str, ast.AST] = {}
-        for name, node in definitions(body):
-            self.names.pop(name, None)  # what is defined last is what there is
-            self.names[name] = node
+        self.names = names_of(body)
 
     def entry(self, name: str, node: ast.AST) -> Entry | None:
         """What can be called by the name; None for what is none, or whose parameters cannot be seen."""
         signed = self._signed(node)
-        makes = isinstance(node, _Signed) and _returned(node) is not None
+        makes = isinstance(node, CallableNode) and _returned(node) is not None
         return None if signed is None else signed._replace(name=name, line=getattr(node, "lineno", 1), makes=makes)
 
     def of_class(self, node: ast.ClassDef) -> dict[str, Entry]:
@@ -148,22 +160,13 @@ class _Script:
             )
         return found
 
-    def called(self) -> set[str]:
-        """The names that a function of the script calls, or hands on, other than its own."""
-        found = set()
-        for name, node in self.names.items():
-            if isinstance(node, _Signed | ast.ClassDef):
-                inside = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-                found |= {*inside & self.names.keys()} - {name}
-        return found
-
-    def _methods(self, node: ast.ClassDef, depth: int = 0) -> dict[str, _Function]:
-        found: dict[str, _Function] = {}
+    def _methods(self, node: ast.ClassDef, depth: int = 0) -> dict[str, FunctionNode]:
+        found: dict[str, FunctionNode] = {}
         for base in node.bases:
             above = self.names.get(base.id) if isinstance(base, ast.Name) else None
             if isinstance(above, ast.ClassDef) and depth < _HOPS:
                 found |= self._methods(above, depth + 1)
-        return found | {one.name: one for one in node.body if isinstance(one, _Function)}
+        return found | {one.name: one for one in node.body if isinstance(one, FunctionNode)}
 
     def _signed(self, node: ast.AST, depth: int = 0) -> Entry | None:
         """The signature of what stands there, as far as the text tells it."""
@@ -190,7 +193,7 @@ class _Script:
         if last == "partial" and given:
             return _bound(self._signed(given[0], depth + 1), len(given) - 1, {one.arg for one in node.keywords})
         factory = self.names.get(last) if isinstance(func, ast.Name) else None
-        if isinstance(factory, _Signed) and (inner := _returned(factory)) is not None:
+        if isinstance(factory, CallableNode) and (inner := _returned(factory)) is not None:
             return self._signed(inner, depth + 1)
         return None
 
@@ -200,17 +203,17 @@ class _Script:
         return kind if isinstance(kind, ast.ClassDef) else None
 
 
-def _entry(node: _Signed, own: tuple[Parameter, ...]) -> Entry:
+def _entry(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
     docstring = "" if isinstance(node, ast.Lambda) else ast.get_docstring(node) or ""
     return Entry("", own, node.args.kwarg is not None, node.lineno, docstring)
 
 
-def _own(method: _Function) -> tuple[Parameter, ...]:
+def _own(method: FunctionNode) -> tuple[Parameter, ...]:
     """A method's parameters without `self` or `cls`."""
     return parameters(method.args)[0 if _decorated(method, "staticmethod") else 1 :]
 
 
-def _decorated(method: _Function, *names: str) -> bool:
+def _decorated(method: FunctionNode, *names: str) -> bool:
     return any(isinstance(one, ast.Name) and one.id in names for one in method.decorator_list)
 
 
@@ -230,11 +233,11 @@ def _bound(entry: Entry | None, places: int, names: set[str | None]) -> Entry | 
     return entry._replace(parameters=tuple(left))
 
 
-def _returned(node: _Signed) -> ast.AST | None:
+def _returned(node: CallableNode) -> ast.AST | None:
     """The function that a factory returns; None for what is no factory."""
     if isinstance(node, ast.Lambda):
         return node.body if isinstance(node.body, ast.Lambda) else None
-    inner = {name: one for name, one in definitions(node.body) if isinstance(one, _Signed)}
+    inner = {name: one for name, one in names_of(node.body).items() if isinstance(one, CallableNode)}
     returns = [one for one in _statements(node.body) if isinstance(one, ast.Return)]
     for value in (one.value for one in reversed(returns)):
         if isinstance(value, ast.Lambda):
@@ -248,7 +251,7 @@ def _statements(body: Sequence[ast.AST]) -> Iterable[ast.AST]:
     """The statements of a function but those of functions and classes in it."""
     for node in body:
         yield node
-        if not isinstance(node, _Signed | ast.ClassDef):
+        if not isinstance(node, CallableNode | ast.ClassDef):
             yield from _statements([one for one in ast.iter_child_nodes(node) if isinstance(one, _BLOCKS)])
 
 
@@ -267,7 +270,7 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     aggregate = aggregate_of(script.names.get(AGGREGATE))
     docstring = whole(ast.get_docstring(tree) or entry.docstring)
     node = script.names.get(name)
-    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} if isinstance(node, _Signed) else None
+    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} if isinstance(node, CallableNode) else None
     parameters = with_reference(entry.parameters, used)
     return Signature(parameters, entry.accepts_any, docstring, aggregate=aggregate)
 

@@ -27,8 +27,8 @@ _PARTS = 300
 _DOTTED = rf"(?<!{_WORD})(?:{_WORD}++{_GAP}\.{_GAP}){{{_PARTS}}}"
 
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Signed = _Function | ast.Lambda
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+CallableNode = FunctionNode | ast.Lambda
 
 
 class Signature(NamedTuple):
@@ -59,12 +59,12 @@ ALONE = Signature(
 def read_signature(source: str, where: str) -> Signature:
     """The parameters of the `evaluate` and of the `aggregate` that a script ends up with. Raises EvaluatorError."""
     tree = parse(source, where)
-    found: _Signed | ast.AST | None = None
-    functions: dict[str, _Signed] = {}
+    found: CallableNode | ast.AST | None = None
+    functions: dict[str, CallableNode] = {}
     for name, node in definitions(tree.body):
         if name == NAME:
             found = _resolved(node, functions)
-        elif isinstance(resolved := _resolved(node, functions), _Signed):
+        elif isinstance(resolved := _resolved(node, functions), CallableNode):
             functions[name] = resolved
         else:
             functions.pop(name, None)
@@ -74,7 +74,7 @@ def read_signature(source: str, where: str) -> Signature:
         return ALONE._replace(docstring=_docstring(tree, whole_dataset), aggregate=aggregate)
     if found is None:
         raise NoFunctionError(where, _near_miss(tree, functions), DEFINE)
-    if not isinstance(found, _Signed):
+    if not isinstance(found, CallableNode):
         raise EvaluatorError(
             f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "
             f"without running the script; {DEFINE}"
@@ -84,7 +84,7 @@ def read_signature(source: str, where: str) -> Signature:
 
 def aggregate_of(function: ast.AST | None) -> Aggregate | None:
     """None where it does not take `results` first: then it is a function of the script's own."""
-    if not isinstance(function, _Signed):
+    if not isinstance(function, CallableNode):
         return None
     args = function.args
     first, *others = parameters(args) or (None,)
@@ -160,6 +160,15 @@ def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
                 left.extend(reversed([inner for block in blocks for inner in block]))
 
 
+def names_of(body: list[ast.stmt]) -> dict[str, ast.AST]:
+    """What each name stands for in the end, in the order of the text."""
+    found: dict[str, ast.AST] = {}
+    for name, node in definitions(body):
+        found.pop(name, None)
+        found[name] = node
+    return found
+
+
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:
     match target:
         case ast.Name(id=name):
@@ -169,7 +178,7 @@ def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.AST]]
             yield from ((part.id, target) for part in parts if isinstance(part, ast.Name))
 
 
-def _resolved(node: ast.AST, functions: dict[str, _Signed]) -> ast.AST:
+def _resolved(node: ast.AST, functions: dict[str, CallableNode]) -> ast.AST:
     """The function that another name stands for."""
     return functions.get(node.id, node) if isinstance(node, ast.Name) else node
 
@@ -186,11 +195,11 @@ def parameters(args: ast.arguments) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def _near_miss(tree: ast.Module, functions: dict[str, _Signed]) -> str:
+def _near_miss(tree: ast.Module, functions: dict[str, CallableNode]) -> str:
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             for inner in node.body:
-                if isinstance(inner, _Function) and inner.name == NAME:
+                if isinstance(inner, FunctionNode) and inner.name == NAME:
                     return f" (line {inner.lineno} has one, inside the class `{printable(node.name, 60)}`)"
     lines = {name: node.lineno for name, node in functions.items()}
     close = [name for name in lines if name.lower() == NAME or suggestion(name.lower(), [NAME])]
@@ -199,6 +208,6 @@ def _near_miss(tree: ast.Module, functions: dict[str, _Signed]) -> str:
     return f" (it defines {listed(lines, 4)})" if lines else ""
 
 
-def _docstring(tree: ast.Module, found: _Signed) -> str:
+def _docstring(tree: ast.Module, found: CallableNode) -> str:
     own = None if isinstance(found, ast.Lambda) else ast.get_docstring(found)
     return whole(ast.get_docstring(tree) or own or "")

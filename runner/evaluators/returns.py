@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from runner.evaluators.python_signature import definitions, parse
+from runner.evaluators.python_signature import FunctionNode, names_of, parse
 from runner.types import Evaluator
 
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
@@ -19,10 +19,8 @@ def return_notes(evaluator: Evaluator) -> list[str]:
     """What `evaluate` returns that is no score, or nothing, each with its line. Empty for other tools' scripts."""
     if evaluator.language != "python" or evaluator.dialect is not None or not evaluator.evaluates:
         return []
-    found = [
-        node for name, node in definitions(parse(evaluator.source, evaluator.name).body) if name == evaluator.called
-    ]
-    if not found or not isinstance(function := found[-1], ast.FunctionDef | ast.AsyncFunctionDef):
+    function = _called(evaluator)
+    if function is None:
         return []
     nodes = list(_own(function.body))
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
@@ -69,14 +67,19 @@ def tuple_step(evaluator: Evaluator) -> str:
 
 def _of_tuple(evaluator: Evaluator) -> list[str]:
     """The names of the values that the function returns together."""
-    for name, node in definitions(parse(evaluator.source, evaluator.name).body):
-        if name == evaluator.called and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for one in _own(node.body):
-                if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
-                    found = [each.id for each in one.value.elts if isinstance(each, ast.Name)]
-                    if len(found) == len(one.value.elts):
-                        return found
+    function = _called(evaluator)
+    for one in () if function is None else _own(function.body):
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
+            found = [each.id for each in one.value.elts if isinstance(each, ast.Name)]
+            if len(found) == len(one.value.elts):
+                return found
     return []
+
+
+def _called(evaluator: Evaluator) -> FunctionNode | None:
+    """The function that is called, as it is written."""
+    found = names_of(parse(evaluator.source, evaluator.name).body).get(evaluator.called)
+    return found if isinstance(found, FunctionNode) else None
 
 
 def _is_broad(kind: ast.expr) -> bool:

@@ -42,9 +42,12 @@ def detect(
     candidates = [asked] if asked is not None else [d for d in every() if language in d.languages]
     if not candidates:
         return None
-    module = read_python(source, where) if language == "python" else _read_javascript(source, where)
-    if module is None:
-        return None
+    if language == "python":
+        module = read_python(source, where)
+    else:
+        from runner.evaluators.foreign.javascript import read_javascript  # here: the parser takes time to import
+
+        module = read_javascript(source, where)
     readings, several = [], None
     for one in candidates:
         try:
@@ -66,12 +69,6 @@ def detect(
     if not readings and asked is not None:
         raise EvaluatorError(_none(module, where, asked, entry))
     return readings[0] if readings else None
-
-
-def _read_javascript(source: str, where: str) -> ScriptModule | None:
-    from runner.evaluators.foreign.javascript import read_javascript  # here: the parser takes time to import
-
-    return read_javascript(source, where)
 
 
 def _none(module: ScriptModule, where: str, asked: ForeignDialect, entry: str | None) -> str:

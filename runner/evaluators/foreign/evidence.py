@@ -15,13 +15,14 @@ from runner.errors import EvaluatorError
 from runner.evaluators.entries import python_entries, which
 from runner.evaluators.entrypoint import NAME
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
+from runner.evaluators.foreign.reads import key_of
 from runner.evaluators.foreign.summaries import takes_lists
 from runner.evaluators.likely import OUTPUTS, REFERENCES, plain_name
-from runner.evaluators.python_signature import definitions, parse
+from runner.evaluators.python_signature import parse
 from runner.types import Parameter
 
-_PLAIN = {*dir(str), *dir(list), *dir(float)}
-"""What texts, lists and numbers have."""
+_PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
+"""What texts, lists and numbers have, and objects with any keys."""
 _MOST = 50
 _LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
 _LISTS |= {"solution_strs", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
@@ -45,7 +46,7 @@ def reads_object(module: ScriptModule, function: Function, name: str, keys: Coll
     left, seen = [(function.name, name)], set[tuple[str, str]]()
     while left and len(seen) < _MOST:
         one = left.pop()
-        node = _defined(module.body, one[0])
+        node = module.definition(one[0])
         if one in seen or node is None:
             continue
         seen.add(one)
@@ -58,26 +59,13 @@ def reads_object(module: ScriptModule, function: Function, name: str, keys: Coll
     return False if used else None
 
 
-def _defined(body: list[ast.stmt], name: str) -> ast.AST | None:
-    """What a name, or `Class.method`, stands for in the end."""
-    first, _, rest = name.partition(".")
-    found = next((node for own, node in reversed([*definitions(body)]) if own == first), None)
-    return _defined(found.body, rest) if rest and isinstance(found, ast.ClassDef) else found
-
-
 def _looks_into(node: ast.AST, name: str, keys: Collection[str]) -> bool:
+    if read := key_of(node):
+        return isinstance(read[0], ast.Name) and read[0].id == name and read[1] in keys
     match node:
         case ast.Attribute(value=ast.Name(id=own), attr=attribute) if own == name:
-            return attribute in keys or (
-                attribute not in _PLAIN and attribute not in ("get", "items", "keys", "values")
-            )
-        case ast.Subscript(value=ast.Name(id=own), slice=ast.Constant(value=key)) if own == name:
-            return key in keys
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=own), attr="get"), args=[ast.Constant(value=key), *_]):
-            return own == name and key in keys
+            return attribute in keys or attribute not in _PLAIN
         case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id=own), ast.Constant(value=key), *_]):
-            return own == name and key in keys
-        case ast.Compare(left=ast.Constant(value=key), ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=own)]):
             return own == name and key in keys
     return False
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule
-from runner.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
-from runner.evaluators.typescript.signature import pattern_key, refuse_imports
-from runner.evaluators.typescript.syntax_errors import problem
-from runner.text import pointed, shown
+from runner.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module
+from runner.evaluators.typescript.signature import pattern_key, read_script
+from runner.text import shown
 from runner.types import Parameter
 from sandboxes.errors import SandboxUnavailableError
 
@@ -37,13 +36,9 @@ _STATEMENTS |= {"parenthesized_expression", "try_statement"}
 def read_javascript(source: str, where: str) -> ScriptModule:
     """Parse a script. Raises EvaluatorError for wrong syntax, and for what it imports that is not there."""
     try:
-        script = Module(source)
+        script = read_script(source, where)
     except SandboxUnavailableError as error:
         raise EvaluatorError(f"{where}: {error}") from None
-    except TangledError as error:
-        raise EvaluatorError(f"{where}: {error}; look for a comment or a text that is not closed") from None
-    if wrong := problem(script):
-        raise EvaluatorError(pointed(where, source, *wrong))
     module = ScriptModule(source, where, language="typescript")
     for name in (*script.exported, *script.bindings):
         node = script.exported.get(name)
@@ -67,7 +62,6 @@ def read_javascript(source: str, where: str) -> ScriptModule:
                 raise EvaluatorError(
                     f"{where}:{line}: {name} cannot be required: a script is one file; copy what it needs"
                 )
-    refuse_imports(script, where)
     return module
 
 

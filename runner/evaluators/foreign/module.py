@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from runner.errors import EvaluatorError
-from runner.evaluators.entries import python_entries
+from runner.evaluators.entries import helpers, python_entries
 from runner.evaluators.entrypoint import naming
-from runner.evaluators.python_signature import definitions, parameters, parse
+from runner.evaluators.python_signature import CallableNode, FunctionNode, definitions, names_of, parameters, parse
 from runner.text import listed, whole
 from runner.types import Parameter
 from sandboxes.base import Language
 
 PATTERN = "{…}"
 """As a parameter's name in JavaScript: an object that is taken apart."""
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _T = TypeVar("_T")
 
 
@@ -82,6 +81,8 @@ class ScriptModule:
     """By name, what else is assigned."""
     body: list[ast.stmt] = field(default_factory=list)
     """The statements of a script in Python."""
+    names: dict[str, ast.AST] = field(default_factory=dict)
+    """By name, what it stands for in the end, in Python."""
     docstring: str = ""
     language: Language = "python"
     is_common: bool = False
@@ -95,6 +96,19 @@ class ScriptModule:
         found = self.classes.get(name)
         return None if found is None else found.methods.get(method)
 
+    def definition(self, entry: str) -> CallableNode | None:
+        """The function of a name, or the method of `Class.method`, as it is written."""
+        first, _, method = entry.partition(".")
+        found = self.names.get(first)
+        if method:
+            found = names_of(found.body).get(method) if isinstance(found, ast.ClassDef) else None
+        return found if isinstance(found, CallableNode) else None
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """All that is in a script in Python."""
+        for statement in self.body:
+            yield from ast.walk(statement)
+
     def whole_name(self, text: str) -> str:
         """A dotted name with what its first part was imported as."""
         first, dot, rest = text.partition(".")
@@ -106,7 +120,8 @@ class ScriptModule:
 def read_python(source: str, where: str) -> ScriptModule:
     """Parse a script. Raises EvaluatorError for wrong syntax."""
     tree = parse(source, where)
-    module = ScriptModule(source, where, body=tree.body, docstring=whole(ast.get_docstring(tree) or ""))
+    docstring = whole(ast.get_docstring(tree) or "")
+    module = ScriptModule(source, where, body=tree.body, names=names_of(tree.body), docstring=docstring)
     for name, node in definitions(tree.body):
         for kind in (module.functions, module.classes, module.values):
             kind.pop(name, None)  # what is defined last is what there is
@@ -126,22 +141,20 @@ def read_python(source: str, where: str) -> ScriptModule:
             case _:
                 module.values[name] = node
     for name, entry in python_entries(tree.body).items() if module.values else ():
-        if name in module.values and not entry.makes:  # what a call makes is called as functions are
-            module.functions[name] = Function(name, entry.parameters, entry.accepts_any, entry.line)
+        if name in module.values:  # what a call makes is called as functions are
+            made = Function(name, entry.parameters, entry.accepts_any, entry.line, docstring=entry.docstring)
+            module.functions[name] = made
     return module
 
 
 def needed(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
     """The vendor's packages that the script needs: those of which it uses more than there are stubs for."""
     known = {**module.imports, **dict(_imports_inside(module))}
-    used = {name for statement in module.body for node in ast.walk(statement) if (name := dotted(node)) and "." in name}
+    used = {name for node in module.nodes() if (name := dotted(node)) and "." in name}
     wholes = [*known.values(), *(module.whole_name(name) for name in used if name.partition(".")[0] in known)]
     # What is looked up in a stub's own members is its part: `braintrust.Score.from_dict`.
-    more = [
-        name
-        for name in wholes
-        if name not in stubs and not any(name.startswith(f"{one}.") for one in stubs if one not in _modules(stubs))
-    ]
+    members = tuple(f"{one}." for one in stubs if not any(other.startswith(f"{one}.") for other in stubs))
+    more = [name for name in wholes if name not in stubs and not name.startswith(members)]
     found = [packages[top] for name in more if (top := name.partition(".")[0]) in packages]
     return tuple(dict.fromkeys(found))
 
@@ -153,8 +166,8 @@ def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title
     public = {name: one for name, one in found.items() if not name.startswith("_")}
     found = public or found
     if len(found) > 1:
-        used = _used(module)
-        found = dict(sorted(found.items(), key=lambda one: one[0] in used))  # a helper comes last
+        last = helpers(module.names)
+        found = dict(sorted(found.items(), key=lambda one: one[0] in last))
         first = next(iter(found))
         raise SeveralError(
             f"{module.where} has {listed(found, 6)}, and each is {title}; say which: "
@@ -163,14 +176,9 @@ def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title
     return next(iter(found.items()), None)
 
 
-def _modules(stubs: set[str]) -> set[str]:
-    """Those of the stubs that have others in them."""
-    return {one for one in stubs if any(other.startswith(f"{one}.") for other in stubs)}
-
-
 def _imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
     """What functions import, by the name in them."""
-    for node in (node for statement in module.body for node in ast.walk(statement)):
+    for node in module.nodes():
         match node:
             case ast.Import(names=names):
                 yield from ((one.asname or one.name.partition(".")[0], one.name) for one in names)
@@ -178,19 +186,10 @@ def _imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
                 yield from ((one.asname or one.name, f"{package}.{one.name}") for one in names)
 
 
-def _used(module: ScriptModule) -> set[str]:
-    """The names that a function of the script uses, other than its own."""
-    found = set[str]()
-    for name, node in definitions(module.body):
-        if isinstance(node, _FUNCTIONS):
-            found |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {name}
-    return found
-
-
 def _class(module: ScriptModule, node: ast.ClassDef) -> Class:
     methods = {}
     for inner in node.body:
-        if isinstance(inner, _FUNCTIONS):
+        if isinstance(inner, FunctionNode):
             found = _function(inner, f"{node.name}.{inner.name}")
             bound = "staticmethod" not in found.decorators
             methods[inner.name] = found._replace(parameters=found.parameters[1:]) if bound else found
@@ -198,7 +197,7 @@ def _class(module: ScriptModule, node: ast.ClassDef) -> Class:
     return Class(node.name, bases, methods, node.lineno)
 
 
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Function:
+def _function(node: FunctionNode, name: str) -> Function:
     return Function(
         name,
         parameters(node.args),

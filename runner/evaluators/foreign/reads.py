@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from runner.evaluators.foreign.module import ScriptModule, read_python
-from runner.evaluators.python_signature import definitions, parameters, parse
+from runner.evaluators.python_signature import CallableNode, FunctionNode, parameters, parse
 from runner.types import Evaluator
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Key(NamedTuple):
@@ -22,18 +20,9 @@ class Key(NamedTuple):
     """True if the function fails without it: `x["key"]`, and nowhere asked whether it is there."""
 
 
-def function_of(module: ScriptModule, entry: str) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None:
-    """The function of a name, or the method of `Class.method`, as it is written."""
-    first, _, method = entry.partition(".")
-    found = _definition(module, first)
-    if method and isinstance(found, ast.ClassDef):
-        found = next((one for one in found.body if isinstance(one, _FUNCTIONS) and one.name == method), None)
-    return found if isinstance(found, _FUNCTIONS) else None
-
-
 def uses(module: ScriptModule, entry: str, name: str) -> bool:
     """Whether a function does anything with this parameter; True if its text cannot be found."""
-    function = function_of(module, entry)
+    function = module.definition(entry)
     if function is None:
         return True
     return any(
@@ -47,7 +36,7 @@ def asks(module: ScriptModule, entry: str, name: str) -> bool:
 
     One without a default is used as the tool gives it, be it None; then it is for the caller to say so.
     """
-    function = function_of(module, entry)
+    function = module.definition(entry)
     if function is None or not uses(module, entry, name):
         return False
     own = {one.name: one.required for one in parameters(function.args)}
@@ -79,14 +68,13 @@ def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -
         )
     module = read_python(evaluator.source, evaluator.name)
     if evaluator.dialect is None:
-        function = function_of(module, evaluator.called)
+        function = module.definition(evaluator.called)
         return function is not None and parameter in _empty(function.args) and uses(module, evaluator.called, parameter)
     return any(
         (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names)
         or (isinstance(node, ast.Attribute) and node.attr in names)
         or (isinstance(node, ast.Constant) and node.value in names)
-        for statement in module.body
-        for node in ast.walk(statement)
+        for node in module.nodes()
     )
 
 
@@ -101,13 +89,9 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
     own = {parameter, *names}
     found: dict[str, None] = {}
     for node in ast.walk(parse(evaluator.source, evaluator.name)):
-        match node:
-            case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
-                pass
-            case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]):
-                pass
-            case _:
-                continue
+        if (read := key_of(node)) is None or read[2] == "in":
+            continue
+        value, key, _ = read
         if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or):
             value = value.values[0]
         if (isinstance(value, ast.Name) and value.id in own) or (
@@ -115,6 +99,18 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
         ):
             found[key] = None
     return list(found)
+
+
+def key_of(node: ast.AST) -> tuple[ast.expr, str, Literal["index", "get", "in"]] | None:
+    """The object, the key, and how it is read: `x["key"]`, `x.get("key")`, or `"key" in x`."""
+    match node:
+        case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+            return value, key, "index"
+        case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+            return value, key, "get"
+        case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In() | ast.NotIn()], comparators=[value]):
+            return value, key, "in"
+    return None
 
 
 def _empty(args: ast.arguments) -> set[str]:
@@ -129,7 +125,7 @@ def _empty(args: ast.arguments) -> set[str]:
 
 def reads(module: ScriptModule, entry: str, name: str) -> bool:
     """Whether a function or class reads an attribute of this name, or a parameter that it cannot be called without."""
-    for node in ast.walk(_definition(module, entry.partition(".")[0]) or ast.Pass()):
+    for node in ast.walk(module.names.get(entry.partition(".")[0]) or ast.Pass()):
         match node:
             case ast.Attribute(attr=attribute, ctx=ast.Load()) if attribute == name:
                 return True
@@ -141,31 +137,21 @@ def reads(module: ScriptModule, entry: str, name: str) -> bool:
 
 def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:
     """The keys that a function reads of objects, each as it is written there: `example.outputs`, `kwargs`."""
-    function = function_of(module, entry)
-    found: dict[str, bool] = {}
-    asked: set[str] = set()
+    function = module.definition(entry)
+    found: dict[str, None] = {}
     objects = () if function is None else _named(function, objects)
+    optional: set[str] = set()
     for node in _body(function) if function is not None else ():
-        match node:
-            case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()) if _is(value, objects):
-                found[key] = True
-            case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]) if _is(
-                value, objects
-            ):
-                found.setdefault(key, False)
-                asked.add(key)
-            case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In() | ast.NotIn()], comparators=[value]) if (
-                _is(value, objects)
-            ):
-                asked.add(key)
-    return [Key(name, required and name not in asked) for name, required in found.items()]
+        if (read := key_of(node)) and _is(read[0], objects):
+            _, key, how = read
+            if how != "in":
+                found[key] = None
+            if how != "index":
+                optional.add(key)
+    return [Key(name, name not in optional) for name in found]
 
 
-def _definition(module: ScriptModule, name: str) -> ast.AST | None:
-    return next((node for known, node in reversed([*definitions(module.body)]) if known == name), None)
-
-
-def _required(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+def _required(function: FunctionNode) -> set[str]:
     return {one.name for one in parameters(function.args) if one.required}
 
 
@@ -191,7 +177,7 @@ def _texts(node: ast.expr) -> Iterator[str]:
     yield ast.unparse(node).replace("'", '"')
 
 
-def _named(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, objects: tuple[str, ...]) -> tuple[str, ...]:
+def _named(function: CallableNode, objects: tuple[str, ...]) -> tuple[str, ...]:
     """The objects, also by the names that the function gives them: `r = example.outputs or {}`, `ex = example`."""
     known = dict.fromkeys(objects)
     for node in (*_body(function), *_body(function)):  # a name may be given to what has one
@@ -214,6 +200,6 @@ def _named(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, object
     return tuple(known)
 
 
-def _body(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:
+def _body(function: CallableNode) -> Iterator[ast.AST]:
     for statement in function.body if isinstance(function.body, list) else [function.body]:
         yield from ast.walk(statement)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.module import ScriptModule
-from runner.evaluators.python_signature import definitions
 
 _LISTS = re.compile(r"(Optional\[|Annotated\[)?([\w.]+\.)?(list|List|Sequence|Iterable|Collection|tuple|Tuple)\b")
 _TOGETHER = ("zip", "enumerate", "map")
@@ -22,7 +21,7 @@ def takes_lists(module: ScriptModule, entry: str, names: Collection[str]) -> boo
     Its annotations decide. Without them it is one that goes through them together or by number, and looks for no key.
     Raises EvaluatorError for one that only divides by their number: objects have one, too.
     """
-    function = function_of(module, entry)
+    function = module.definition(entry)
     if function is None:
         return False
     args = function.args
@@ -49,20 +48,6 @@ def takes_lists(module: ScriptModule, entry: str, names: Collection[str]) -> boo
             f"`{divided}: dict` for one row, or `{divided}: list[dict]` for all"
         )
     return False
-
-
-def function_of(module: ScriptModule, entry: str) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | None:
-    """The function of a name as it is written; None for a method."""
-    found = [node for name, node in definitions(module.body) if name == entry]
-    if found and isinstance(found[-1], ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        return found[-1]
-    return None
-
-
-def reads(module: ScriptModule, entry: str) -> Iterator[str]:
-    """The attributes that a function reads."""
-    function = function_of(module, entry)
-    return (node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)) if function else iter(())
 
 
 def _written(annotation: ast.expr) -> str:

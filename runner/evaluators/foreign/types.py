@@ -34,7 +34,7 @@ def row(columns: Mapping[str, tuple[str, ...]] | None = None, needs: Collection[
     )
 
 
-def asked(function: Function, own: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Parameter, ...]:
+def row_by_name(function: Function, own: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Parameter, ...]:
     """As `row`, of a function that takes a row's columns by their names."""
     others = tuple(
         Parameter(name=name, columns=(name,)) for name in function.required if name not in WORDS and name.isidentifier()

@@ -13,7 +13,7 @@ from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Class, Function, ScriptModule, dotted, only
 from runner.evaluators.foreign.reads import asks, reads
-from runner.evaluators.foreign.types import ForeignDialect, Found, asked, row
+from runner.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.evaluators.header import read_header
 from runner.text import printable
 from runner.types import Evaluator, Parameter
@@ -104,7 +104,7 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
             for one in function.parameters
             if one.name not in vendor.by_column
         ]
-        return asked(function._replace(parameters=(*left,)), vendor.columns)
+        return row_by_name(function._replace(parameters=(*left,)), vendor.columns)
     known = dict(vendor.columns)
     return row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
 

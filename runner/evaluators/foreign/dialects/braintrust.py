@@ -9,7 +9,7 @@ from runner.errors import EvaluatorError
 from runner.evaluators.entrypoint import naming
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Function, ScriptModule, SeveralError, dotted, needed, only
-from runner.evaluators.foreign.reads import asks, function_of, uses
+from runner.evaluators.foreign.reads import asks, uses
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.evaluators.likely import OUTPUTS, REFERENCES, plain_name
 from runner.text import listed, printable
@@ -61,7 +61,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         word
         for word, own in (("reference", "expected"), ("input", "input"))
         if function is not None and own in function.required and uses(module, name, own)
-        if own == "expected" or function_of(module, name) is not None  # of what a call makes the text is not seen
+        if own == "expected" or module.definition(name) is not None  # of what a call makes the text is not seen
     }
     if function is not None and asks(module, name, "expected"):
         needs.add("reference")
@@ -137,7 +137,7 @@ def _of_eval(module: ScriptModule, names: Mapping[str, bool]) -> str:
 def _listed(module: ScriptModule) -> dict[str, bool]:
     """What the script hands to Braintrust as scorers, with whether it is a name that can be called here."""
     found = {}
-    for node in (node for statement in module.body for node in ast.walk(statement) if isinstance(node, ast.Call)):
+    for node in (node for node in module.nodes() if isinstance(node, ast.Call)):
         for each in _handed(module, node):
             alone = isinstance(each, ast.Call) and not each.args and not each.keywords
             name = dotted(each.func if isinstance(each, ast.Call) and alone else each)

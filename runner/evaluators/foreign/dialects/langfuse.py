@@ -7,8 +7,7 @@ import re
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only
-from runner.evaluators.foreign.reads import asks, uses
-from runner.evaluators.foreign.summaries import reads
+from runner.evaluators.foreign.reads import asks, reads, uses
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.types import Evaluator
 
@@ -34,7 +33,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         return None
     packages = () if page else needed(module, _STUBS, {"langfuse": "langfuse"})
     summary = page is None and _RUN in function.names
-    if summary and "evaluations" in reads(module, function.name):
+    if summary and reads(module, function.name, "evaluations"):
         raise EvaluatorError(
             f"{module.where}: {function.name} reads other evaluators' evaluations, which are not there; score the rows "
             "with `evaluate`, and judge them together in `aggregate(results)`: docs/how-to/aggregates.md"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from runner.evaluators.column import BY_NAME
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import ScriptModule, read_python
-from runner.evaluators.foreign.reads import asks, function_of, keys
+from runner.evaluators.foreign.reads import asks, keys
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.evaluators.foreign.vendor import Vendor, packages_of, read_marked
 from runner.evaluators.python_signature import parameters
@@ -42,7 +42,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if found is None:
         return None
     method = _method(module, found.entry)
-    function = function_of(module, method)
+    function = module.definition(method)
     own = {one.name: one.required for one in parameters(function.args)} if function is not None else {}
     needs = {"reference"} if any(asks(module, method, name) for name in _REFERENCE) else set[str]()
     needs |= {"input"} if own.get("input") else set()

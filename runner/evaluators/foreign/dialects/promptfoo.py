@@ -93,7 +93,7 @@ def _refuse_unnamed(module: ScriptModule) -> None:
     if scoring is not None and not fitting:
         raise EvaluatorError(
             f"{module.where}:{scoring.line}: {scoring.words} is promptfoo's function for the score of several "
-            "assertions, and judges no output"
+            "assertions, and judges no output; export a function of output and context"
         )
     if fitting and all(_takes_context(module, module.functions[name]) for name in fitting):
         every = listed([f"{module.where}:{name}" for name in fitting], 6)

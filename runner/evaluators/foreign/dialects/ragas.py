@@ -7,7 +7,7 @@ import ast
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import ScriptModule, only
-from runner.evaluators.foreign.types import ForeignDialect, Found, asked, row
+from runner.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.evaluators.foreign.vendor import Vendor, packages_of, read_marked
 from runner.text import listed, printable, suggestion
 from runner.types import Evaluator
@@ -50,7 +50,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
             function = module.functions[marked.entry]
             own = {"response": "output", "user_input": "input"}
             given = [one.model_copy(update={"name": own.get(one.name, one.name)}) for one in function.parameters]
-            marked = marked._replace(parameters=asked(function._replace(parameters=(*given,)), _COLUMNS))
+            marked = marked._replace(parameters=row_by_name(function._replace(parameters=(*given,)), _COLUMNS))
         if kind is not None and any(base.rpartition(".")[2] in _MODELS for base in kind.bases):
             raise EvaluatorError(f"{module.where}:{kind.line}: {marked.entry} asks a model, and evalcell calls none")
         return marked

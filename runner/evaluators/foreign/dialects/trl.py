@@ -6,10 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from runner.evaluators.column import BY_NAME
-from runner.evaluators.entries import python_entries
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Function, ScriptModule, only
-from runner.evaluators.foreign.reads import function_of, keys, uses
+from runner.evaluators.foreign.reads import keys, uses
 from runner.evaluators.foreign.types import ForeignDialect, Found
 from runner.types import Evaluator, Parameter
 
@@ -18,13 +17,11 @@ _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extr
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
-    made = _made(module)
-    some = (
-        [module.called(entry) or made.get(entry)] if entry is not None else [*module.functions.values(), *made.values()]
-    )
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {one.name: one for one in some if one is not None and "completions" in one.names}
     if entry is None:  # what another is made of is not meant by itself
-        inside = {each.id for name in made for each in ast.walk(module.values[name]) if isinstance(each, ast.Name)}
+        made = [module.values[name] for name in found if name in module.values]
+        inside = {each.id for value in made for each in ast.walk(value) if isinstance(each, ast.Name)}
         found = {name: one for name, one in found.items() if name not in inside}
     if not found and named:
         found = {one.name: one for one in some if one is not None and one.accepts_any}
@@ -34,17 +31,6 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     return Found.of(module, alone[1], sure=True)._replace(parameters=(*_parameters(module, alone[1]),))
 
 
-def _made(module: ScriptModule) -> dict[str, Function]:
-    """Rewards that a call makes: what `partial` leaves of one, an instance with `__call__`."""
-    if not module.values or "completions" not in module.source:
-        return {}
-    return {
-        name: Function(name, one.parameters, one.accepts_any, one.line, docstring=one.docstring)
-        for name, one in python_entries(module.body).items()
-        if name in module.values and any(each.name == "completions" for each in one.parameters)
-    }
-
-
 def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
     """The completion, the prompt, and the columns that the function takes by their names, as it may in `**kwargs`."""
     yield Parameter(name="output", columns=("completion", "completions"))
@@ -52,7 +38,7 @@ def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]
     yield Parameter(name="input", required=asks, columns=("prompt", "prompts"))
     own = {one.name: one.required for one in function.parameters if one.name not in _GIVEN}
     if function.accepts_any:
-        taken = function_of(module, function.name)
+        taken = module.definition(function.name)
         rest = taken.args.kwarg.arg if taken is not None and taken.args.kwarg else ""
         own |= {key.name: key.required for key in keys(module, function.name, rest) if key.name not in (*own, *_GIVEN)}
         yield Parameter(name="metadata", required=own.pop("metadata", False))

@@ -37,9 +37,8 @@ class _Source(NamedTuple):
     positional: bool
     path: Source | None = None
     literal: Any = None
-    by_name: bool = False
-    aliases: tuple[str, ...] = ()
-    """Columns that are looked for before the one of its name."""
+    names: tuple[str, ...] = ()
+    """The columns that fill it by a name: it gets the first that a row has."""
     given_as: str = ""
     """The name by which a function that takes lists is told that it is no list: `set.threshold`."""
     declared: ParameterSpec | None = None
@@ -49,13 +48,13 @@ class _Source(NamedTuple):
     @property
     def row(self) -> bool:
         """True for a column of `BY_NAME`, which binds by itself; any other of the parameter's name is in `metadata`."""
-        return self.by_name and self.name in BY_NAME
+        return bool(self.names) and self.name in BY_NAME
 
     @property
     def places(self) -> tuple[Column, ...]:
-        """The columns that may fill it by a name: its own, unless other names stand for one that no row has."""
-        own = (self.name,) if self.name in BY_NAME or not self.aliases else ()
-        return tuple(map(Column, (*own, *self.aliases)))
+        """The same, but for the name of a key, such as `item.answer`, for which others stand."""
+        alone = len(self.names) == 1
+        return tuple(Column(one) for one in self.names if alone or one != self.name or "." not in one)
 
     @property
     def columns(self) -> frozenset[str] | None:
@@ -76,7 +75,9 @@ class Binding:
         self._sources = tuple(sources)
         self._has_paths = any(source.path for source in self._sources)
         self._counted = not self.singular or len(self._sources) > _FEW
-        plain = all(one.row and not (one.positional or one.aliases) and one.declared is None for one in self._sources)
+        plain = all(
+            one.row and len(one.names) == 1 and not one.positional and one.declared is None for one in self._sources
+        )
         self._columns = frozenset(one.name for one in self._sources) if plain else None
         """The columns that the parameters get as they are, if that is all there is to do."""
 
@@ -150,7 +151,7 @@ class Binding:
         """
         found = {}
         for source in self._sources:
-            if source.by_name and source.required and source.name != "id":
+            if source.names and source.required and source.name != "id":
                 found[source.name] = source.name
             elif source.path and (column := needed_column(source.path)) not in (None, "id"):
                 found[source.name] = column
@@ -160,15 +161,15 @@ class Binding:
     def optional(self) -> dict[str, tuple[str, ...]]:
         """By parameter that a row may leave to its default of nothing: the columns that fill it by a name."""
         return {
-            source.name: tuple(dict.fromkeys((*source.aliases, source.name)))
+            source.name: source.names
             for source in self._sources
-            if source.by_name and not source.required and source.literal is None
+            if source.names and not source.required and source.literal is None
         }
 
     @property
     def others(self) -> dict[str, tuple[str, ...]]:
-        """By parameter: the columns by which a script of another tool knows it."""
-        return {source.name: source.aliases for source in self._sources if source.by_name and source.aliases}
+        """By parameter that a script of another tool knows by more names than its own: all its columns."""
+        return {source.name: source.names for source in self._sources if {*source.names} - {source.name}}
 
     @property
     def mapping(self) -> InputMapping:
@@ -177,22 +178,23 @@ class Binding:
 
         Of a parameter with a default, for which rows may have a column of its own, it has the header's default at most.
         """
-        maybe = {s.name for s in self._sources if s.by_name and not (s.row or s.required)}
+        maybe = {s.name for s in self._sources if s.names and not (s.row or s.required)}
         paths = [s for s in self._sources if not _is_literal(s) and s.name not in maybe]
         literals = {s.name: s.literal for s in self._sources if _is_literal(s)}
         literals |= {s.name: s.literal for s in self._sources if s.name in maybe and s.literal is not None}
-        return InputMapping(paths={s.name: (s.path or s.places[0]).text for s in paths}, literals=literals)
+        columns = {s.name: s.path or Column(s.name if s.row else s.names[0]) for s in paths}
+        return InputMapping(paths={name: column.text for name, column in columns.items()}, literals=literals)
 
     @property
     def own(self) -> frozenset[str]:
         """The parameters that get a column of their very name, where a row has it, and that is none of `BY_NAME`."""
-        return frozenset(source.name for source in self._sources if source.by_name and not source.row)
+        return frozenset(source.name for source in self._sources if source.names and not source.row)
 
     @property
     def own_columns(self) -> frozenset[str]:
         """The columns beside `BY_NAME` that fill a parameter by a name, where a row has them."""
-        named = (place.name for source in self._sources if source.by_name for place in source.places)
-        return frozenset(name for name in named if name not in BY_NAME)
+        named = (place.name for source in self._sources for place in source.places)
+        return frozenset(named).difference(BY_NAME)
 
     @property
     def outputs(self) -> frozenset[str]:
@@ -256,20 +258,17 @@ def _aliases(evaluator: Evaluator) -> dict[str, str]:
 
 def _renamed(mapping: InputMapping, aliases: Mapping[str, str], parts: bool) -> InputMapping:
     """The mapping in the row's words; with `parts`, `expected.label` too. One that says both keeps the row's."""
-    paths, literals = mapping.paths, mapping.literals
 
-    def renamed(name: str) -> str:
-        head, dot, key = name.partition(".")
-        return f"{aliases[head]}{dot}{key}" if head in aliases and (not dot or parts) else name
+    def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+        found = {}
+        for name, value in values.items():
+            head, dot, key = name.partition(".")
+            word = f"{aliases[head]}{dot}{key}" if head in aliases and (not dot or parts) else name
+            if name not in aliases or word not in values:
+                found[word] = value
+        return found
 
-    return InputMapping(
-        paths={
-            renamed(name): path for name, path in paths.items() if name not in aliases or renamed(name) not in paths
-        },
-        literals={
-            renamed(name): one for name, one in literals.items() if name not in aliases or renamed(name) not in literals
-        },
-    )
+    return InputMapping(paths=renamed(mapping.paths), literals=renamed(mapping.literals))
 
 
 def _given_as(evaluator: Evaluator, name: str) -> str:
@@ -300,9 +299,10 @@ def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> 
         return None if default is None else constant(literal=default)  # `aggregate` needs one for all rows
     paths = {**evaluator.mapping.paths, **asked.paths}
     # What another is mapped to is its own; and `outputs.answer` gives a part of `output`.
-    aliases = tuple(one for one in parameter.columns if name not in BY_NAME or one not in paths.values())
+    aliases = (one for one in parameter.columns if name not in BY_NAME or one not in paths.values())
+    names = tuple(dict.fromkeys((*aliases, name)))
     in_parts = any(one.startswith(f"{column}.") for one in paths for column in parameter.columns)
-    return made(required=parameter.required and not in_parts, literal=default, by_name=True, aliases=aliases)
+    return made(required=parameter.required and not in_parts, literal=default, names=names)
 
 
 def _literal(name: str, value: Any) -> Any:
@@ -345,8 +345,8 @@ def _document(case: Case) -> dict[str, Any]:
 def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | None) -> Any:
     """The parameter's value in this case, or _ABSENT. Raises MappingError for this row."""
     name = source.name
-    if source.by_name:
-        column = next((one for one in (*source.aliases, name) if _has(case, one)), None)
+    if source.names:
+        column = next((one for one in source.names if _has(case, one)), None)
         if column is None:
             if source.required:
                 raise MappingError(_lacks(case, source))
@@ -402,7 +402,7 @@ def _from_json(text: str) -> Any:
 
 
 def _is_literal(source: _Source) -> bool:
-    return not (source.path or source.by_name)
+    return not (source.path or source.names)
 
 
 def _look_up(path: Source, document: dict[str, Any], name: str, case: Case, work: Work | None) -> Any:
@@ -442,8 +442,8 @@ def _others(case: Case) -> str:
 
 
 def _words(source: _Source) -> str:
-    if source.by_name:
+    if source.names:
         default = "" if source.literal is None else f" {as_json(source.literal)}"
-        names = " or ".join(dict.fromkeys(one.text for one in reversed(source.places)))
+        names = " or ".join(one.text for one in source.places)
         return f"{names} (by name{'' if source.required else f', else its default{default}'})"
     return source.path.text if source.path else f"literal {shown(source.literal, 60)}"

@@ -418,7 +418,7 @@ def _in_metadata(path: Source, case: Case) -> str:
     """The path that is meant, if it can be told, or nothing."""
     from runner.evaluators.likely import likely_path  # here: few rows lack what a path looks for
 
-    if isinstance(path, Column) or (near := likely_path(path.keys, case, case.unread)) in (None, path.text):
+    if (near := likely_path(path.keys, case, case.unread)) in (None, path.text):
         return ""
     moved = path.first in case.metadata or path.first in case.unread
     return f"; other columns are in metadata: {near}" if moved else f" (did you mean `{printable(near, 200)}`?)"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from runner.evaluators.foreign.module import ScriptModule, read_python
+from runner.evaluators.foreign.module import Function, ScriptModule, read_python
 from runner.evaluators.python_signature import CallableNode, FunctionNode, parameters, parse
 from runner.types import Evaluator
 
@@ -55,6 +55,13 @@ def asks(module: ScriptModule, entry: str, name: str) -> bool:
         if any(isinstance(one, ast.Name) and one.id == name for one in tests):
             return False
     return True
+
+
+def needs(module: ScriptModule, function: Function, reference: str) -> set[str]:
+    """The words of a row that a function needs beside the output; `reference` is the tool's own name for one."""
+    own = {"reference": reference, "input": "input"}
+    found = {word for word, name in own.items() if name in function.required and uses(module, function.name, name)}
+    return found | ({"reference"} if asks(module, function.name, reference) else set())
 
 
 def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -> bool:

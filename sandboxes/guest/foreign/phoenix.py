@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def wrap(source: str, entry: str, experiment: dict[str, list[str]] | None = None) -> Callable[..., Any]:
+def wrap(source: str, entry: str, experiment: dict[str, str] | None = None) -> Callable[..., Any]:
     """
     The function that takes a row's words, and columns by other names.
 
-    `experiment`: it is one of Phoenix's experiments, and reads these keys of a row's words.
+    `experiment`: it is one of Phoenix's experiments; by a row's word, the only key that it reads of it.
     """
     import inspect
 
@@ -34,14 +34,14 @@ def wrap(source: str, entry: str, experiment: dict[str, list[str]] | None = None
     return waiting(call_async) if inspect.iscoroutinefunction(getattr(evaluator, "_fn", None)) else call
 
 
-def _of_experiment(evaluator: Any, read: dict[str, list[str]]) -> Callable[..., Any]:
+def _of_experiment(evaluator: Any, keys: dict[str, str]) -> Callable[..., Any]:
     import inspect
 
     def call(**row: Any) -> Any:
-        return judged(evaluator.evaluate(**row_of(row, read)))
+        return judged(evaluator.evaluate(**row_of(row, keys)))
 
     async def call_async(**row: Any) -> Any:
-        return judged(await evaluator.async_evaluate(**row_of(row, read)))
+        return judged(await evaluator.async_evaluate(**row_of(row, keys)))
 
     function = getattr(evaluator, "_fn", evaluator if callable(evaluator) else None)
     own = [kind for kind in type(evaluator).__mro__ if not kind.__module__.startswith(("phoenix.", "evalcell"))]

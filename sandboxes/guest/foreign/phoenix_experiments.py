@@ -163,12 +163,12 @@ def _stand_in(name: str, members: dict[str, Any]) -> None:
         setattr(sys.modules[above], part, module)
 
 
-def row_of(row: dict[str, Any], read: dict[str, list[str]]) -> dict[str, Any]:
-    """A row as Phoenix gives it; text of which the script reads one key stands under that key."""
+def row_of(row: dict[str, Any], keys: dict[str, str]) -> dict[str, Any]:
+    """A row as Phoenix gives it; text of which the script reads one of the keys stands under that key."""
     found = {word: row.get(word) for word in ("input", "output", "reference", "metadata")}
-    for word, keys in read.items():
-        if len(set(keys)) == 1 and found[word] is not None:
-            found[word] = as_object(found[word], keys[0])
+    for word, key in keys.items():
+        if found[word] is not None:
+            found[word] = as_object(found[word], key)
     found["metadata"] = found["metadata"] or {}
     example = Record(input=found["input"], output=found["reference"], metadata=found["metadata"])
     others = {name: row[name] for name in row if name not in FILLED}

@@ -9,7 +9,7 @@ from runner.errors import EvaluatorError
 from runner.evaluators.entrypoint import naming
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import Function, ScriptModule, SeveralError, dotted, needed, only
-from runner.evaluators.foreign.reads import asks, uses
+from runner.evaluators.foreign.reads import needs
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.evaluators.likely import OUTPUTS, REFERENCES, plain_name
 from runner.text import listed, printable
@@ -57,17 +57,12 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     docstring = module.docstring or ("" if function is None else function.docstring)
     sure = name == _ENTRY or name in listed_scores
     sure = sure or (entry is None and name in _users(module) and {*module.functions[name].names} <= _WORDS)
-    needs = {
-        word
-        for word, own in (("reference", "expected"), ("input", "input"))
-        if function is not None and own in function.required and uses(module, name, own)
-        if own == "expected" or module.definition(name) is not None  # of what a call makes the text is not seen
-    }
-    if function is not None and asks(module, name, "expected"):
-        needs.add("reference")
+    demand = set() if function is None else needs(module, function, "expected")
+    if module.definition(name) is None:  # of what a call makes the text is not seen
+        demand.discard("input")
     if module.imports.get(name, "").rpartition(".")[2] in _COMPARING:
-        needs.add("reference")
-    parameters = row({"reference": ("expected",)}, needs)
+        demand.add("reference")
+    parameters = row({"reference": ("expected",)}, demand)
     return Found(name, parameters, signature=words, packages=packages, docstring=docstring, sure=sure)
 
 

@@ -7,7 +7,7 @@ import re
 from runner.errors import EvaluatorError
 from runner.evaluators.foreign.guest import program
 from runner.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only
-from runner.evaluators.foreign.reads import asks, reads, uses
+from runner.evaluators.foreign.reads import needs, reads
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.types import Evaluator
 
@@ -38,17 +38,11 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
             f"{module.where}: {function.name} reads other evaluators' evaluations, which are not there; score the rows "
             "with `evaluate`, and judge them together in `aggregate(results)`: docs/how-to/aggregates.md"
         )
-    needs = {
-        word
-        for word, own in (("reference", "expected_output"), ("input", "input"))
-        if own in function.required and not page and not summary and uses(module, function.name, own)
-    }
-    if not page and not summary and asks(module, function.name, "expected_output"):
-        needs.add("reference")
+    demand = set() if page or summary else needs(module, function, "expected_output")
     if page and _EXPECTED.search(module.source) and not _GUARD.search(module.source):
-        needs.add("reference")
+        demand.add("reference")
     found = Found.of(module, function, packages, sure=page is not None or summary)
-    return found._replace(summary=summary, parameters=row({"reference": ("expected_output",)}, needs))
+    return found._replace(summary=summary, parameters=row({"reference": ("expected_output",)}, demand))
 
 
 def _of_page(module: ScriptModule, named: bool) -> Function | None:

@@ -87,7 +87,8 @@ def _program(evaluator: Evaluator) -> str:
     if not _is_of_experiments(module):
         return program("phoenix", evaluator, "vendor")
     read = {"reference": _read_keys(module, entry, *_REFERENCE), "input": _read_keys(module, entry, "input")}
-    return program("phoenix", evaluator, "vendor", "phoenix_experiments", experiment=read)
+    alone = {word: keys[0] for word, keys in read.items() if len(keys) == 1}
+    return program("phoenix", evaluator, "vendor", "phoenix_experiments", experiment=alone)
 
 
 DIALECT = ForeignDialect(

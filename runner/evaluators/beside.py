@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
+from runner.evaluators.python_signature import expression
 from runner.text import listed, printable
 from runner.types import Evaluator
 from sandboxes.base import ScriptError
@@ -193,7 +194,7 @@ def _modules(source: str) -> _Imports:
         anywhere |= dict.fromkeys(names)
         at_load |= dict.fromkeys(names if loading else ())
         inside: Iterable[ast.AST] = node.handlers if isinstance(node, ast.Try) else ast.iter_child_nodes(node)
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        if isinstance(node, ast.If) and expression(node.test).endswith("TYPE_CHECKING"):
             inside = node.orelse
         in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         waiting.extend((child, loading and not in_function) for child in inside)

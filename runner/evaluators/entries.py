@@ -16,6 +16,7 @@ from runner.evaluators.python_signature import (
     Signature,
     aggregate_of,
     names_of,
+    own_nodes,
     parameters,
     parse,
 )
@@ -34,7 +35,6 @@ _HELPS = re.compile(
 _USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", "accuracy")
 """Names that people give the function that is called from outside."""
 _MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
-_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 _NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|file|path|fn|func)$")
 """Parameters that no row can give: functions, files, and sums that are added to."""
 _MOST = 5
@@ -238,21 +238,13 @@ def _returned(node: CallableNode) -> ast.AST | None:
     if isinstance(node, ast.Lambda):
         return node.body if isinstance(node.body, ast.Lambda) else None
     inner = {name: one for name, one in names_of(node.body).items() if isinstance(one, CallableNode)}
-    returns = [one for one in _statements(node.body) if isinstance(one, ast.Return)]
+    returns = [one for one in own_nodes(node.body) if isinstance(one, ast.Return)]
     for value in (one.value for one in reversed(returns)):
         if isinstance(value, ast.Lambda):
             return value
         if isinstance(value, ast.Name) and value.id in inner:
             return inner[value.id]
     return None
-
-
-def _statements(body: Sequence[ast.AST]) -> Iterable[ast.AST]:
-    """The statements of a function but those of functions and classes in it."""
-    for node in body:
-        yield node
-        if not isinstance(node, CallableNode | ast.ClassDef):
-            yield from _statements([one for one in ast.iter_child_nodes(node) if isinstance(one, _BLOCKS)])
 
 
 def entries_of(text: str, where: str) -> dict[str, Entry]:
@@ -298,7 +290,8 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
         methods = [one for one in entries.values() if one.name.startswith(f"{first}.")]
         if methods:
             return (
-                f"`{word}` is a class; name a method of it: {which(methods, where) or listed(e.name for e in methods)}"
+                f"{where}: `{word}` is a class; name a method of it: "
+                f"{which(methods, where) or listed(e.name for e in methods)}"
             )
         init = "needs arguments, or has no method that takes a row"
         return f"{where}: `{word}` is a class that {init}; {own}: {naming(where, 'scorer')}"

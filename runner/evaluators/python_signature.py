@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from runner.errors import EvaluatorError
@@ -167,6 +167,24 @@ def names_of(body: list[ast.stmt]) -> dict[str, ast.AST]:
         found.pop(name, None)
         found[name] = node
     return found
+
+
+def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of a function, in the order of the text, but those of functions and classes in it."""
+    left = [*body][::-1]
+    while left:
+        node = left.pop()
+        yield node
+        if not isinstance(node, CallableNode | ast.ClassDef):
+            left.extend([*ast.iter_child_nodes(node)][::-1])
+
+
+def expression(node: ast.AST) -> str:
+    """An expression as it is written; `…` for one of more parts than Python can write."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "…"
 
 
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:

@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from runner.evaluators.python_signature import FunctionNode, names_of, parse
+from runner.evaluators.python_signature import FunctionNode, names_of, own_nodes, parse
 from runner.types import Evaluator
 
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
 """A number as text."""
-_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _FORMATS = re.compile(r".*[eEfFgGdn%]")
 
 
@@ -22,7 +21,7 @@ def return_notes(evaluator: Evaluator) -> list[str]:
     function = _called(evaluator)
     if function is None:
         return []
-    nodes = list(_own(function.body))
+    nodes = list(own_nodes(function.body))
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
         return []
     notes = []
@@ -46,7 +45,7 @@ def swallowed(evaluator: Evaluator) -> dict[float, int]:
     found: dict[float, int] = {}
     for node in ast.walk(parse(evaluator.source, evaluator.name)):
         if isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type)):
-            for one in _own(node.body):
+            for one in own_nodes(node.body):
                 for value in _scores(one):
                     found.setdefault(value, getattr(one, "lineno", node.lineno))
     return found
@@ -68,7 +67,7 @@ def tuple_step(evaluator: Evaluator) -> str:
 def _of_tuple(evaluator: Evaluator) -> list[str]:
     """The names of the values that the function returns together."""
     function = _called(evaluator)
-    for one in () if function is None else _own(function.body):
+    for one in () if function is None else own_nodes(function.body):
         if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
             found = [each.id for each in one.value.elts if isinstance(each, ast.Name)]
             if len(found) == len(one.value.elts):
@@ -109,14 +108,6 @@ def _scores(node: ast.AST) -> Iterator[float]:
 
 
 _DECLINED = 'to give no score: return {"score": None, "explanation": "why"}'
-
-
-def _own(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes of a function but those of functions in it."""
-    for node in body:
-        yield node
-        if not isinstance(node, _INNER):
-            yield from _own(list(ast.iter_child_nodes(node)))
 
 
 def _is_none(value: ast.expr) -> bool:

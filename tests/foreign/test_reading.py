@@ -12,6 +12,7 @@ import pytest
 
 from runner.errors import EvaluatorError
 from runner.evaluators.load import parse_evaluator
+from runner.evaluators.returns import return_notes
 from runner.types import Continuous, Evaluator, Freeform
 from sandboxes.guest.foreign.braintrust import wrap
 
@@ -278,3 +279,23 @@ def test_a_stand_in_hides_nothing_of_a_package_that_is_there(tmp_path: Path, mon
     )
     with patch.dict(sys.modules):
         assert wrap(text, "handler")(output="a")["score"] == 1.0
+
+
+SUM = " + ".join("1" * 1500)
+LONG = {
+    "langsmith": f"def same(outputs, reference_outputs):\n    n = {SUM}\n    return n == reference_outputs['a']\n",
+    "trl": f"def reward(completions, **kwargs):\n    n = {SUM}\n    return [float(one == n) for one in kwargs['a']]\n",
+    "braintrust": BRAINTRUST.format("SCORES = []", f"braintrust.Eval('', scores=[helper, {SUM}])"),
+    "native": f"def evaluate(output, reference):\n    return {SUM}\n",
+}
+
+
+@pytest.mark.parametrize("dialect", LONG)
+def test_a_script_of_a_long_sum_is_read_as_any_other(dialect: str) -> None:
+    if dialect == "braintrust":
+        with pytest.raises(EvaluatorError, match="its Eval has the scorers `helper`, `…`; say which"):
+            parse_evaluator(LONG[dialect], "script")
+        return
+    found = parse_evaluator(LONG[dialect], "script")
+    assert found.dialect == (None if dialect == "native" else dialect)
+    assert return_notes(found) == []

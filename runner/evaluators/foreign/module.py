@@ -163,6 +163,10 @@ def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title
     """What is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
     if entry is not None:
         return (entry, found[entry]) if entry in found else None
+    made = [(name, module.values[name]) for name in found if name in module.values]
+    # What another is made of is not meant by itself.
+    inside = {one.id for name, value in made for one in ast.walk(value) if isinstance(one, ast.Name) and one.id != name}
+    found = {name: one for name, one in found.items() if name not in inside}
     public = {name: one for name, one in found.items() if not name.startswith("_")}
     found = public or found
     if len(found) > 1:

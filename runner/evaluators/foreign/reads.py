@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from runner.evaluators.foreign.module import Function, ScriptModule, read_python
-from runner.evaluators.python_signature import CallableNode, FunctionNode, parameters, parse
+from runner.evaluators.python_signature import CallableNode, FunctionNode, expression, parameters, parse
 from runner.types import Evaluator
 
 
@@ -181,7 +181,7 @@ def _texts(node: ast.expr) -> Iterator[str]:
             yield from _texts(value)
         case ast.Call(func=ast.Attribute(value=value, attr="copy"), args=[]):
             yield from _texts(value)
-    yield ast.unparse(node).replace("'", '"')
+    yield expression(node).replace("'", '"')
 
 
 def _named(function: CallableNode, objects: tuple[str, ...]) -> tuple[str, ...]:

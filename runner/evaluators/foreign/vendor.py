@@ -68,19 +68,17 @@ def dialect(
 
 def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
     """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
-    candidates, inside = dict(_candidates(module, vendor)), set[str]()
-    for name, call in _made(module, vendor):
-        candidates[name] = Function(name, (), True, call.lineno)
-        inside |= {one.id for one in ast.walk(call) if isinstance(one, ast.Name)}
-    if entry is None:  # what another is made of is not meant by itself
-        candidates = {name: one for name, one in candidates.items() if name not in inside}
+    candidates = dict(_candidates(module, vendor))
+    candidates |= {name: Function(name, (), True, call.lineno) for name, call in _made(module, vendor)}
     candidate = only(module, candidates, entry, title)
     if candidate is None:
         return None
     name, function = candidate
     for parameter in function.parameters:
         if parameter.required and parameter.name in vendor.never:
-            raise EvaluatorError(f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has")
+            raise EvaluatorError(
+                f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has; give it a default"
+            )
     words = f"{name}({', '.join(function.names)})" if "." not in function.name else function.words
     return Found(
         name,

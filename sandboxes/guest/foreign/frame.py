@@ -96,14 +96,8 @@ def words(value: Any, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def mapped(row: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was mapped under the prefix, by the rest of its name, and what else was given beside a row's own words."""
-    others = {name: row[name] for name in row if not name.startswith(prefix) and name not in ROW}
-    return below(row, prefix), others
-
-
 def below(row: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """What a row has under the prefix, by the rest of its name."""
+    """What was mapped under the prefix, by the rest of its name."""
     return {name[len(prefix) :]: row[name] for name in row if name.startswith(prefix)}
 
 

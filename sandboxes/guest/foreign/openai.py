@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, calling, invalid, load, mapped, named, words
+from .frame import TYPE_CHECKING, below, calling, invalid, load, named, words
 from .similarity import similarity
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ def sample_of(row: dict[str, Any]) -> dict[str, Any]:
     parsed = output if isinstance(output, dict | list) else None
     message = {"role": "assistant", "content": text}
     sample = {"output_text": text, "output_json": parsed, "output_tools": [], "choices": [{"message": message}]}
-    more, _ = mapped(row, "sample.")
-    return sample | more
+    return sample | below(row, "sample.")
 
 
 def item_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -44,8 +43,7 @@ def item_of(row: dict[str, Any]) -> dict[str, Any]:
     for name in ("input", "reference"):
         if name in row:
             item[name] = row[name]
-    more, _ = mapped(row, "item.")
-    return item | more
+    return item | below(row, "item.")
 
 
 def result(value: Any) -> Any:

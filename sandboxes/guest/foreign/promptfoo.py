@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import SCRIPT, TYPE_CHECKING, calling, finished, invalid, load, mapped, named, show, words
+from .frame import ROW, SCRIPT, TYPE_CHECKING, below, calling, finished, invalid, load, named, show, words
 from .template import MARKS, render
 
 if TYPE_CHECKING:
@@ -73,10 +73,8 @@ def context_of(row: dict[str, Any]) -> dict[str, Any]:
     if "reference" in row:
         values["reference"] = row["reference"]
         values.setdefault("expected", row["reference"])
-    config: dict[str, Any] = {}
-    if len(row) > 2 or "output" not in row:
-        more, config = mapped(row, "vars.")
-        values.update(more)
+    values.update(below(row, "vars."))
+    config = {name: row[name] for name in row if name not in ROW and not name.startswith("vars.")}
     prompt = values.get("prompt", given)
     context: dict[str, Any] = {
         "prompt": prompt if isinstance(prompt, str) else None,

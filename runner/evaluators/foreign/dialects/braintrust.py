@@ -12,6 +12,7 @@ from runner.evaluators.foreign.module import Function, ScriptModule, SeveralErro
 from runner.evaluators.foreign.reads import needs
 from runner.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.evaluators.likely import OUTPUTS, REFERENCES, plain_name
+from runner.evaluators.python_signature import expression
 from runner.text import listed, printable
 from runner.types import Evaluator
 
@@ -141,7 +142,7 @@ def _listed(module: ScriptModule) -> dict[str, bool]:
                 name in kind for kind in (module.classes, module.imports, module.values)
             )
             known = known or (bool(dot) and first in module.imports and _is_scorer(module.whole_name(name)))
-            found[name or _short(each)] = known
+            found[name or printable(expression(each), 60)] = known
     return found
 
 
@@ -156,11 +157,6 @@ def _handed(module: ScriptModule, node: ast.Call) -> list[ast.expr]:
     if isinstance(scores, ast.Name):
         scores = module.values.get(scores.id)
     return scores.elts if isinstance(scores, ast.List | ast.Tuple | ast.Set) else []
-
-
-def _short(node: ast.expr) -> str:
-    """An expression, in short."""
-    return printable(ast.unparse(node), 60)
 
 
 def _scorers(module: ScriptModule) -> list[str]:

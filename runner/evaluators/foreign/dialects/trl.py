@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from runner.evaluators.column import BY_NAME
@@ -19,10 +18,6 @@ _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extr
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {one.name: one for one in some if one is not None and "completions" in one.names}
-    if entry is None:  # what another is made of is not meant by itself
-        made = [module.values[name] for name in found if name in module.values]
-        inside = {each.id for value in made for each in ast.walk(value) if isinstance(each, ast.Name)}
-        found = {name: one for name, one in found.items() if name not in inside}
     if not found and named:
         found = {one.name: one for one in some if one is not None and one.accepts_any}
     alone = only(module, found, None, "a reward function of TRL")

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
+
+
+def _refuse_booleans(kind: Any, value: Any) -> Any:
+    if value is True or value is False:
+        from pydantic_core import PydanticKnownError  # here: most values need no pydantic
+
+        raise PydanticKnownError(kind)
+    return value
+
+
+_CHECKS = {kind: partial(_refuse_booleans, f"{kind}_type") for kind in ("int", "float")}
 
 
 def exact(schema: Any) -> Any:
@@ -11,25 +23,14 @@ def exact(schema: Any) -> Any:
         return [exact(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    if schema.get("type") == "bool":
+    kind = schema.get("type")
+    if kind == "bool":
         return {**schema, "strict": True}
-    if schema.get("type") in ("int", "float"):
-        check = {"type": "no-info", "function": _int if schema["type"] == "int" else _float}
+    if kind == "function-before" and schema["function"]["function"] in _CHECKS.values():
+        return schema  # of a model within a model
+    if kind in ("int", "float"):
+        check = {"type": "no-info", "function": _CHECKS[kind]}
         return {"type": "function-before", "function": check, "schema": schema}
     return {
         name: exact(value) if name not in ("metadata", "serialization") else value for name, value in schema.items()
     }
-
-
-def _int(value: Any) -> Any:
-    return _refused("int_type") if value is True or value is False else value
-
-
-def _float(value: Any) -> Any:
-    return _refused("float_type") if value is True or value is False else value
-
-
-def _refused(kind: Any) -> Any:
-    from pydantic_core import PydanticKnownError  # here: most values need no pydantic
-
-    raise PydanticKnownError(kind)

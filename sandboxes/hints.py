@@ -12,6 +12,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 from sandboxes.models import Language
@@ -81,9 +82,11 @@ def next_step(failure: Failure, place: Place) -> str | None:
 
 def module_step(module: str, place: Place = BOX) -> str | None:
     """The next step for a module that was not found."""
+    from sandboxes.packages import is_own_file, is_unknown, which_package  # here: only a failed import needs it
+
     top = module.partition(".")[0]
-    if own := _own_file(module):
-        return own
+    if is_own_file(module):
+        return one_file(f"`{module}` is a file of your own rather than a package")
     if top in _OF_WINDOWS:
         return f"`{top}` is there on Windows alone, and sandboxes run no Windows; do without it"
     if top in _NO_SCREEN:
@@ -93,35 +96,14 @@ def module_step(module: str, place: Place = BOX) -> str | None:
         older = f", or {PROCESS}, whose Python is {sys.version_info[0]}.{sys.version_info[1]}"
         instead = f" `{_INSTEAD[top]}` has what is needed of it" if top in _INSTEAD else " write it without"
         return f"Python {name} took `{top}` out of its library:{instead}{older * (sys.version_info < since)}"
-    if package := package_of(module):
+    if package := which_package(module):
         step = f'add `dependencies = ["{package}"]` to the script\'s header'
         return f"{step}; the process sandbox has packages" if place.kind == "wasm" else step
-    if package is not None and _is_unknown(module):
+    if is_unknown(module):
         return unknown([top])
     if place.kind == "wasm":
         return f"the wasm sandbox has no modules that need an operating system or a C library; {PROCESS}"
     return None
-
-
-def package_of(module: str) -> str | None:
-    """The package that provides a missing `module`; None for one of the standard library."""
-    if module.partition(".")[0] in sys.stdlib_module_names:
-        return None
-    from sandboxes.packages import which_package  # imported here because only a failed import needs it
-
-    return which_package(module)
-
-
-def _own_file(module: str) -> str | None:
-    from sandboxes.packages import is_own_file  # as above
-
-    return one_file(f"`{module}` is a file of your own rather than a package") if is_own_file(module) else None
-
-
-def _is_unknown(module: str) -> bool:
-    from sandboxes.packages import is_unknown  # as above
-
-    return is_unknown(module)
 
 
 def unknown(modules: Sequence[str]) -> str:
@@ -138,9 +120,7 @@ def one_file(why: str) -> str:
     return f"{why}: a script is one file, so copy what it needs of it into the script"
 
 
-_OF_WINDOWS = frozenset(
-    ("winreg", "_winreg", "msvcrt", "winsound", "_winapi", "nt", "ntpath_", "_overlapped", "msilib")
-)
+_OF_WINDOWS = frozenset(("winreg", "_winreg", "msvcrt", "winsound", "_winapi", "nt", "_overlapped", "msilib"))
 _NO_SCREEN = frozenset(("tkinter", "_tkinter", "turtle", "curses", "_curses", "readline", "idlelib"))
 _SCREEN = "a sandbox has no screen, no terminal and no keyboard; do without it"
 _REMOVED = dict.fromkeys(("asynchat", "asyncore", "distutils", "imp", "smtpd"), (3, 12)) | dict.fromkeys(
@@ -392,11 +372,6 @@ _ROWS = (
 """The first that fits counts, so what is narrower stands first."""
 
 
+@cache
 def _compiled() -> tuple[tuple[_Row, re.Pattern[str], re.Pattern[str]], ...]:
-    global _made
-    if not _made:
-        _made = tuple((row, re.compile(row.error, re.DOTALL), re.compile(row.frames)) for row in _ROWS)
-    return _made
-
-
-_made: tuple[tuple[_Row, re.Pattern[str], re.Pattern[str]], ...] = ()
+    return tuple((row, re.compile(row.error, re.DOTALL), re.compile(row.frames)) for row in _ROWS)

@@ -125,7 +125,7 @@ class Lane:
         with contextlib.suppress(TimeoutError):  # do not wait for other processes that hold its pipes
             async with asyncio.timeout(_END):
                 await self._unread.wait()  # a run that waits for a result finds that there is none
-                _, said = await process.communicate()
+                said = await process.last_words()
         self._process = self._ending = None
         lines = said.decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:200] if lines else f"exit status {process.returncode}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Protocol
 
 from sandboxes import child_process
 from sandboxes.child_process import Child
@@ -15,30 +14,13 @@ _LIMIT = 1 << 22  # bytes that may wait to be read
 _TAIL = 4096  # bytes of what it says that are kept
 
 
-class WorkerProcess(Protocol):
-    """What a lane needs of asyncio's `Process`."""
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def stdin(self) -> asyncio.StreamWriter | None: ...
-    @property
-    def stdout(self) -> asyncio.StreamReader | None: ...
-    @property
-    def returncode(self) -> int | None: ...
-
-    def kill(self) -> None: ...
-
-    async def communicate(self) -> tuple[bytes, bytes]: ...
-
-
 async def start(reset: Reset) -> WorkerProcess:
     """A worker that was begun early, else a new one. If it is cancelled, none is left. Raises OSError."""
     if (begun := early.take(reset)) is not None:
-        return _Worker(await child_process.adopted(begun, _LIMIT))
+        return WorkerProcess(await child_process.adopted(begun, _LIMIT))
     with early.command(reset) as (words, passed):
         options = {"pass_fds": passed} if os.name == "posix" else {}
-        return _Worker(await child_process.start(words, limit=_LIMIT, stdin=-1, stdout=-1, stderr=-1, **options))
+        return WorkerProcess(await child_process.start(words, limit=_LIMIT, stdin=-1, stdout=-1, stderr=-1, **options))
 
 
 async def _tail(stream: asyncio.StreamReader) -> bytes:
@@ -55,7 +37,9 @@ async def _told(tail: asyncio.Task[bytes]) -> bytes:
     return b"" if tail.cancelled() or tail.exception() else tail.result()
 
 
-class _Worker:
+class WorkerProcess:
+    """A worker, of which the end of what it says is kept."""
+
     def __init__(self, process: Child) -> None:
         assert process.stderr
         self._process = process
@@ -69,12 +53,12 @@ class _Worker:
     def kill(self) -> None:
         self._process.kill()
 
-    async def communicate(self) -> tuple[bytes, bytes]:
-        """What it still says, once it has ended. Its pipes are closed then, even if this is cancelled."""
+    async def last_words(self) -> bytes:
+        """The end of what it says, once it has ended. Its pipes are closed then, even if this is cancelled."""
         assert self.stdout
         try:
             _, said = await asyncio.gather(self.stdout.read(), _told(self._said))
         finally:
             self._process.close()
             await self._process.wait()
-        return b"", said
+        return said

@@ -118,9 +118,7 @@ class Dataset:
             if part.taken is not None:
                 self._ids.add_taken(keys_of(part.taken))
         rows = with_json(self.rows, self.reading.json) if self.reading.json else self.rows
-        # What a model has written may be a list as text on purpose, but for a table, which has nothing else.
-        but = self.reading.declared if self.table_of_texts else (*self.reading.declared, "output")
-        rows = self._notes.watch(rows, self.columns, but)
+        rows = self._notes.watch(rows, self.columns, self.reading.declared, table=self.table_of_texts)
         found = cases(rows, self._ids, self._unread, self.id_source, first, self._note_broken)
         while True:
             with self._reading:
@@ -223,9 +221,9 @@ def _open_file(
         raise _refusal(path, name)
     if part is not None and file_of(place).stamp != part.stamp:
         raise DatasetError(f"{printable(whole(place))} has changed since the run was planned; start it anew")
+    if reading.rows is not None and (table or suffix in (".csv", ".tsv")):
+        raise DatasetError(f"{name} is a table, in which rows={reading.rows!r} has no meaning; leave it out")
     if table:
-        if reading.rows is not None:
-            raise DatasetError(f"{name} is a table, in which rows={reading.rows!r} has no meaning; leave it out")
         if reading.encoding is not None:
             raise DatasetError(f"{name} has no encoding, as it is no text; leave the encoding out")
         if not is_url(place):
@@ -307,7 +305,7 @@ def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], i
             refuse_encoded([start] if text.parts is None else text.parts(), name)
     words, notes = start.decode("utf-8", "replace"), RowNotes()
     if reading.rows is not None:
-        dataset = Dataset(name, _rows_at(reading.rows, file, text, suffix, words), close)
+        dataset = Dataset(name, _rows_at(reading.rows, file, text, words), close)
     elif suffix == ".json":
         if words.lstrip().startswith("{"):
             file.close()
@@ -333,10 +331,8 @@ def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], i
     return dataset
 
 
-def _rows_at(place: str, file: BufferedReader, text: _Text, suffix: str, start: str) -> Iterator[Row]:
+def _rows_at(place: str, file: BufferedReader, text: _Text, start: str) -> Iterator[Row]:
     """The rows at this place of a JSON document. Raises DatasetError where there are none."""
-    if suffix in (".csv", ".tsv"):
-        raise DatasetError(f"{text.name} is a table, in which rows={place!r} has no meaning; leave it out")
     rows = document_rows(file, text.name, parse_place(place))
     if rows is None:
         near = listed(likely_places(_beginning(text, start)))

@@ -79,11 +79,9 @@ def likely_encoding(data: bytes) -> str:
 def _read(data: bytes, encoding: str) -> str | None:
     """The text, if it can be in this encoding, and seldom has its letters beside those of ASCII."""
     try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError as error:
-        if not 0 < error.start >= len(data) - 3:
-            return None
-        text = data[: error.start].decode(encoding)  # the last character may go on behind these bytes
+        text = codecs.getincrementaldecoder(encoding)().decode(data)  # the last character may go on behind these bytes
+    except UnicodeDecodeError:
+        return None
     return text if _oddity(text) <= _HALF * sum(one > "\x7f" for one in text) else None
 
 

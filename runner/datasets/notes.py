@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from runner.datasets.column_values import RowError
@@ -33,9 +33,16 @@ class RowNotes:
         """The columns of a table without a name, from 1, and whether any row has a value there."""
         self._lists: dict[str, str | None] = {}
 
-    def watch(self, rows: Iterable[Any], columns: Collection[str] | None, but: Collection[str] = ()) -> Iterator[Any]:
-        """The same rows. Of the first ones, it is noted in which columns each text is a list. `columns` None: all."""
-        every = iter(rows)
+    def watch(
+        self, rows: Iterable[Any], columns: Collection[str] | None, declared: Sequence[str], *, table: bool
+    ) -> Iterator[Any]:
+        """
+        The same rows. Of the first ones, it is noted in which columns each text is a list, but for `declared` ones.
+
+        `columns` None: all.
+        """
+        # What a model has written may be a list as text on purpose, but for a table, which has nothing else.
+        every, but = iter(rows), declared if table else (*declared, "output")
         for number, (where, row) in enumerate(every):
             if not isinstance(row, RowError):
                 for name, value in row.items():

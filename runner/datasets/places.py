@@ -44,7 +44,7 @@ class _Value:
 
 def _values(text: str) -> list[_Value]:
     """The objects and arrays of a document that begins so, outside first."""
-    every: list[_Value] = []
+    every: dict[tuple[str, str], _Value] = {}
     stack: list[_Value] = []
     awaited = False  # a name's value
     for found in _TOKEN.finditer(text):
@@ -68,14 +68,11 @@ def _values(text: str) -> list[_Value]:
                 top.objects += kind == "{"
             if mark in ("[", "{"):
                 inner = "" if top is None else _joined(top.path, None if top.kind == "[" else top.name)
-                value = _Value(mark, inner)
+                value = every.get((inner, mark)) or _Value(mark, inner)  # what several elements have counts together
                 stack.append(value)
-                known = next((one for one in every if one.path == inner and one.kind == mark), None)
-                if known is not None:
-                    stack[-1] = known  # what several elements have alike counts together
-                elif len(stack) <= _LEVELS and len(every) < _MANY:
-                    every.append(value)
-    return every
+                if len(stack) <= _LEVELS and len(every) < _MANY:
+                    every[inner, mark] = value
+    return [*every.values()]
 
 
 def _decoded(string: str) -> str:

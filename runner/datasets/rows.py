@@ -250,7 +250,7 @@ def cases_from_rows(
                 yield f"row {number}", error
 
     found = with_json(read(), reading.json) if reading.json else read()
-    found = notes.watch(found, columns, reading.declared if frame else (*reading.declared, "output"))
+    found = notes.watch(found, columns, reading.declared, table=bool(frame))
     try:
         yield from cases(found, notes.ids, frame.unread(columns) if frame else (), id_source)
     finally:

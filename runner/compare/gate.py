@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from runner.compare.types import Comparison
+from runner.compare.verdict import SAY_DIRECTION
 from runner.errors import InputError
 from runner.results.allowance import Most
 from runner.results.gates import figure
@@ -16,10 +17,7 @@ from runner.types import Direction
 def refuse_undirected(direction: Direction, step: str = "") -> None:
     """Raise InputError if nobody knows which scores are better. `step` comes before the one that is always there."""
     if direction == "none":
-        raise InputError(
-            f"fail_if_worse cannot tell which scores are better; {step}say it in the script's header, below "
-            '[tool.evalcell]: output = {kind = "continuous", direction = "maximize"}'
-        )
+        raise InputError(f"fail_if_worse cannot tell which scores are better; {step}{SAY_DIRECTION}")
 
 
 def worse_gate(

@@ -17,10 +17,8 @@ FEW = 10
 # Two scores are tied that differ by this share alone: the order of a sum changes more than the last digit.
 _EQUAL = 1e-9
 _LARGEST = sys.float_info.max
-NO_SCORES = "no row has a score on both sides"
-UNDIRECTED = (
-    "which scores are better is not known; say it in the script's header, below [tool.evalcell]: "
-    'output = {kind = "continuous", direction = "maximize"}'
+SAY_DIRECTION = (
+    'say it in the script\'s header: output = {kind = "continuous", direction = "maximize"}, below [tool.evalcell]'
 )
 
 
@@ -51,7 +49,7 @@ def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[
         "clusters": None if pairs.clusters is None else len(set(pairs.clusters)),
     }
     if not count:
-        reason = NO_SCORES
+        reason = "no row has a score on both sides"
         return made | {"verdict": None if direction == "none" else "not enough evidence", "reason": reason}
     made |= {"base_mean": mean(pairs.base), "new_mean": mean(pairs.new), "mean_difference": mean(differences)}
     found = interval(differences, pairs.clusters)
@@ -65,7 +63,7 @@ def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[
             "rows_needed": rows_for(asked, found, count),
         }
     if direction == "none":
-        return made | {"verdict": None, "reason": UNDIRECTED}
+        return made | {"verdict": None, "reason": f"which scores are better is not known; {SAY_DIRECTION}"}
     verdict, reason = judge(found, pairs, wins + losses, direction, tolerance)
     return made | {"verdict": verdict, "reason": reason}
 

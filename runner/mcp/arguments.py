@@ -32,8 +32,8 @@ _LONG = 160
 """Characters of one argument, as JSON; a longer one is not said again."""
 
 
-def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
-    """Raises ToolError, whose last words are the call to make."""
+def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that fit. Raises ToolError, whose last words are the call to make, for any others."""
     known: dict[str, Any] = tool.parameters["properties"]
     wrong, right = [], {name: value for name, value in arguments.items() if name in known}
     for name in arguments:
@@ -44,7 +44,8 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
                 right[near] = arguments[name]
     if wrong and not right:
         wrong.append(f"it takes {', '.join(f'`{one}`' for one in known)}")
-    if isinstance(mapping := right.get("mapping"), dict) and set(mapping) - {"paths", "literals"}:
+    right = _flat(right)
+    if isinstance(mapping := right.get("mapping"), dict):
         fixed = {name: value for name, value in mapping.items() if not isinstance(value, str)}
         wrong += [f"`mapping.{printable(name, 60)}` must be the name of a column or a path, as text" for name in fixed]
         right["mapping"] = {name: path for name, path in mapping.items() if name not in fixed}
@@ -55,12 +56,13 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> None:
         right[name] = _mended(known.get(name, {}), right.get(name), name)
     if wrong:
         raise ToolError(f"{'; '.join(wrong[:6])}; call {call(tool.name, right)}")
+    return right
 
 
 def columns_call(tool: str, arguments: Mapping[str, Any], error: ColumnsError) -> str:
     """The call with the likely mapping."""
     right = {name: value for name, value in arguments.items() if value is not None}
-    right["mapping"] = _flat(right.get("mapping")) | error.paths
+    right["mapping"] = (right.get("mapping") or {}) | error.paths
     if error.values:
         right["values"] = dict(right.get("values") or {}) | dict.fromkeys(error.values, "VALUE")
     how = f"with the right {' and '.join(error.blanks)}" if error.blanks else "if these columns are the right ones"
@@ -94,10 +96,14 @@ def _near(name: str, left: list[str]) -> str:
     return next(iter(difflib.get_close_matches(name[:100], left, 1, 0.6)), "")
 
 
-def _flat(mapping: Any) -> dict[str, Any]:
-    """Only the paths of a mapping."""
-    mapping = dict(mapping or {})
-    return dict(mapping["paths"]) if isinstance(mapping.get("paths"), dict) else mapping
+def _flat(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The same, with a mapping as HTTP has it, {"paths": …, "literals": …}, as two arguments."""
+    mapping, values = arguments.get("mapping"), arguments.get("values") or {}
+    if not isinstance(mapping, dict) or not mapping or not mapping.keys() <= {"paths", "literals"}:
+        return arguments
+    if not all(isinstance(one, dict) for one in (*mapping.values(), values)):
+        return arguments
+    return arguments | {"mapping": mapping.get("paths", {}), "values": mapping.get("literals", {}) | values}
 
 
 def _mended(schema: Mapping[str, Any], value: Any, name: str) -> Any:

@@ -16,10 +16,10 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent, ToolAnno
 from pydantic import ValidationError
 
 from runner.errors import ColumnsError
-from runner.mcp.arguments import check_arguments, columns_call
+from runner.mcp.arguments import columns_call, fit_arguments
 from runner.mcp.tools import Reply, Tools
 from runner.service.errors import translated
-from runner.service.invalid import place, what
+from runner.service.invalid import COMMAND, place, what
 from runner.service.service import Service
 from runner.text import json_text, printable
 from runner.version import installed
@@ -36,7 +36,6 @@ instructions to you.
 """
 
 _READS = ("list", "show", "check", "try", "status", "results", "compare")
-_COMMAND = re.compile(r"`evalcell (evaluators|templates|datasets|runs|sandboxes)`")
 _ENTRY = re.compile(r"`evaluator:(\w+)`")
 
 
@@ -51,7 +50,7 @@ class _Server(MCPServer[Any]):
         if name not in self.tools:
             known = ", ".join(f"`{one}`" for one in self.tools)
             raise ToolError(f"there is no tool `{printable(name, 60)}`; the tools are {known}")
-        check_arguments(self.tools[name], arguments)
+        arguments = fit_arguments(self.tools[name], arguments)
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError:
@@ -118,5 +117,5 @@ def _told(name: str, method: Callable[..., Awaitable[Reply]]) -> Callable[..., A
 
 def _in_our_words(text: str) -> str:
     """A step of the command line as one that an agent can take."""
-    text = _COMMAND.sub(r'`list` with {"kind": "\1"}', text)
+    text = COMMAND.sub(r'`list` with {"kind": "\1"}', text)
     return _ENTRY.sub(r'"entry": "\1"', text)

@@ -11,7 +11,6 @@ import anyio
 from pydantic import Field
 
 from runner.arguments import config_or_preset
-from runner.call import as_mapping
 from runner.mcp.replies import as_reply
 from runner.pool.types import MOST_TRIED, TriedRow
 from runner.results.tally import Tally
@@ -153,7 +152,7 @@ class Tools:
             dataset=dataset,
             first=first,
             count=count,
-            mapping=_input_mapping(mapping, values),
+            mapping=InputMapping(paths=mapping or {}, literals=values or {}),
             sandbox=config_or_preset(sandbox),
             limits=_limits(timeout),
         )
@@ -215,7 +214,7 @@ class Tools:
             dataset=dataset,
             sandbox=config_or_preset(sandbox),
             limits=_limits(timeout),
-            mapping=_input_mapping(mapping, values),
+            mapping=InputMapping(paths=mapping or {}, literals=values or {}),
             seed=seed,
             repeat=repeat,
             limit=limit,
@@ -307,15 +306,6 @@ def _template(known: dict[str, Template], name: str, language: Language) -> Repl
 def _sentence(text: str) -> str:
     """The first sentence."""
     return re.split(r"(?<=\.)\s|\n\s*\n", text.strip(), maxsplit=1)[0][:200].replace("\n", " ")
-
-
-def _input_mapping(mapping: dict[str, Any] | None, values: dict[str, Any] | None) -> InputMapping:
-    """Of the plain form, and of the one that HTTP has: {"paths": …, "literals": …}. Raises InputError."""
-    both = mapping or {}
-    if both and set(both) <= {"paths", "literals"} and all(isinstance(one, dict) for one in both.values()):
-        given = as_mapping(both.get("paths", {}))
-        return InputMapping(paths=given.paths, literals={**both.get("literals", {}), **(values or {})})
-    return InputMapping(paths=both, literals=values or {})
 
 
 def _source(version: Reply, about: Reply) -> Reply:

@@ -71,7 +71,7 @@ def _columns(
     columns = list(dict.fromkeys(name for result in results for name in result.row))
     direction = text_cell(direction_of(outputs))
     also = Layout(repeats=repeats, cached=cached, direction=direction)
-    every = layout(tuple(outputs) if len(outputs) > 1 else (), columns, True, also)
+    every = layout(tuple(outputs), columns, True, also)
     own: dict[str, list[Any]] = {name: [getattr(result, name, direction) for result in results] for name in every.own}
     for part in ("kind", "message"):
         own[f"error_{part}"] = [getattr(result.error, part, None) for result in results]

@@ -72,17 +72,15 @@ class Layout(NamedTuple):
         return found
 
 
-def layout(
-    outputs: Sequence[str],
-    columns: Sequence[str],
-    complete: bool,
-    also: Layout | None = None,
-) -> Layout:
+PLAIN = Layout()
+
+
+def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool, also: Layout = PLAIN) -> Layout:
     """`complete`: no row has other columns. `also`: what each result says beside what all do."""
     few = tuple(dict.fromkeys(columns))[:MOST]
     several = tuple(outputs) if len(outputs) > 1 else ()
     others = not complete or len(few) < len(set(columns))
-    return (also or Layout())._replace(outputs=several, columns=few, others=others)
+    return also._replace(outputs=several, columns=few, others=others)
 
 
 def run_layout(prepared: Prepared) -> Layout:

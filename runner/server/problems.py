@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Any, TypeAlias, get_args
@@ -17,21 +16,19 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runner.service.errors import ServiceError, of_status, translated
-from runner.service.invalid import each, place, what
+from runner.service.invalid import COMMAND, each, place, what
 from runner.service.types import ProblemDetails, line
 from runner.text import listed, suggestion
 
 LOG = logging.getLogger("evalcell.server")
 MEDIA = "application/problem+json"
 _MOST_ERRORS = 20
-_COMMAND = re.compile(r"`evalcell (evaluators|templates|datasets|runs|sandboxes)`")
-"""Steps of the command line that an address has as well."""
 
 
 def reply(error: ServiceError, instance: str, *, close: bool = False) -> Response:
     """The reply that tells a problem."""
     problem = error.problem(line(instance, 300))
-    problem = problem.model_copy(update={"detail": _COMMAND.sub(r"`GET /v1/\1`", problem.detail)})
+    problem = problem.model_copy(update={"detail": COMMAND.sub(r"`GET /v1/\1`", problem.detail)})
     headers: dict[str, str] = {}
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, ceil(error.retry_after)))

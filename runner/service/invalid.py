@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runner.service.types import line
 from runner.text import shown_json
 
+COMMAND = re.compile(r"`evalcell (evaluators|templates|datasets|runs|sandboxes)`")
+"""Steps of the command line that an address and a tool have as well."""
 _MUST = {
     "missing": "is missing",
     "bool_type": "must be true or false",

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import NamedTuple, get_args
 
 from runner.output.result_rows import ResultLines
-from runner.output.row_cells import Layout
+from runner.output.row_cells import PLAIN, Layout
 from runner.results.tally import label_key
 from runner.store.errors import SegmentError
 from runner.types import ErrorKind, Outcome, Result
@@ -71,9 +71,9 @@ class SegmentBuilder:
     `layout`: what each of them says beside what all do.
     """
 
-    def __init__(self, first: int = 1, layout: Layout | None = None) -> None:
+    def __init__(self, first: int = 1, layout: Layout = PLAIN) -> None:
         self._first = first
-        self._encoded = ResultLines(layout or Layout()).encoded
+        self._encoded = ResultLines(layout).encoded
         self._start()
 
     def _start(self) -> None:

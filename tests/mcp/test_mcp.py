@@ -134,6 +134,12 @@ MENDED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "`mapping.limit` must be",
         {"mapping": MAPPING, "values": {"limit": 3}},
     ),
+    (
+        "try",
+        {"source": RIGHT, "rows": COLUMNS, "mapping": {"paths": {"output": "answr"}, "literals": {"reference": "1"}}},
+        "`answr`",
+        {"mapping": {"output": "answer"}, "values": {"reference": "1"}},
+    ),
     ("try", {"source": RIGHT, "rows": COLUMNS[0]}, "`rows` must be a list", {"rows": COLUMNS}),
     ("try", {"source": RIGHT, "rows": COLUMNS, "timeout": "5s"}, "must be a number, not", {"timeout": 5}),
     ("check", {"code": "def evaluate(x): return 1"}, "`code`", {"source": "def evaluate(x): return 1"}),

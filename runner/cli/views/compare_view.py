@@ -14,13 +14,13 @@ from runner.cli.views.rows_view import LINES
 from runner.compare.baseline import Baseline
 from runner.compare.runs import unlike
 from runner.compare.types import ChangedRow, Comparison, Difference
+from runner.compare.verdict import SAY_DIRECTION
 from runner.results.gates import figure
 from runner.results.worst import safe
 from runner.text import rows_of
 
 _STYLES = {"better": "bold green", "no worse": "green", "worse": "bold red", "not enough evidence": "yellow"}
 _WORDS = {"maximize": "higher is better", "minimize": "lower is better", "none": "which is better is not known"}
-_HEADER = 'say it in the script\'s header: output = {kind = "continuous", direction = "maximize"}'
 _LABELS = 6  # labels a side that the matrix has
 _GROUPS = 12
 
@@ -50,7 +50,7 @@ def baseline_view(baseline: Baseline, width: int) -> RenderableType:
     made = baseline.comparison
     if made is None:
         return render.text(f"not compared: {baseline.why}", "yellow", render.ERROR)
-    return Group(Text("\nCompared with the baseline\n", style="bold"), comparison_view(made, width, _HEADER))
+    return Group(Text("\nCompared with the baseline\n", style="bold"), comparison_view(made, width, SAY_DIRECTION))
 
 
 def verdict_text(made: Difference, step: str) -> Text:

@@ -17,21 +17,8 @@ from runner.text import printable
 from sandboxes.base import Model
 
 _OWN = frozenset(
-    (
-        "number",
-        "id",
-        "repeat",
-        "cached",
-        "evaluator",
-        "version",
-        "sandbox",
-        "direction",
-        "given",
-        "outcome",
-        "label",
-        "score",
-    )
-) | {"explanation", "error", "stdout", "truncated", "duration_ms", "outputs"}
+    ("number", "id", "repeat", "cached", "evaluator", "version", "sandbox", "given", "outcome", "label", "score")
+) | {"direction", "explanation", "error", "stdout", "truncated", "duration_ms", "outputs"}
 _CUT = 1500
 _PLACES = 3
 """Differences of a row among others; its own page has more of them, and longer."""

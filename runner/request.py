@@ -14,7 +14,6 @@ from runner.datasets.frames import FrameRows
 from runner.datasets.lacking import Cases, default_notes, refuse_lacking
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.notes import RowNotes
-from runner.datasets.places import parse_place
 from runner.datasets.row_columns import RowColumns, parse_column
 from runner.datasets.rows import Empty, Reading, cases_from_rows
 from runner.datasets.slices import Slice
@@ -115,6 +114,8 @@ class RunRequest(WrittenFor):
     @classmethod
     def _place(cls, value: str | None) -> str | None:
         if value is not None:
+            from runner.datasets.places import parse_place  # here: few datasets name a place
+
             parse_place(value)
         return value
 

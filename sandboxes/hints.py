@@ -135,10 +135,10 @@ _INSTEAD = {"imp": "importlib", "pipes": "shlex", "cgi": "urllib.parse", "uu": "
 
 # Files, variables and the like
 
-_NAME = re.compile(r"\W+")
 _SECRET = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD)"
-_WRITING = re.compile(
-    r"""(?:,\s*|\bmode=)["'][wax]b?t?\+?["']|\b(?:FileHandler|makedirs|mkdir|touch|write_\w+|to_(?:csv|json)|save\w*)\("""
+_WRITING = (
+    r"""(?:,\s*|\bmode=)["'][wax]b?t?\+?["']|"""
+    r"""\b(?:FileHandler|makedirs|mkdir|touch|write_\w+|to_(?:csv|json)|save\w*)\("""
 )
 _MOST = 80  # characters of a path that a step repeats
 
@@ -150,12 +150,12 @@ def _file(match: re.Match[str], failure: Failure, place: Place) -> str | None:
         return "a script sees nothing of the machine it runs on; do without it"
     if path in ("/dev/null", "nul"):
         return f"write into io.StringIO() instead, or {PROCESS}"
-    if path.startswith(("/tmp/", "/var/tmp/")) or path == "/tmp" or _WRITING.search(failure.traceback):
+    if path.startswith(("/tmp/", "/var/tmp/")) or path == "/tmp" or re.search(_WRITING, failure.traceback):
         return _WRITE[place.kind]
     if len(path) > _MOST or "'" in path or not path.rstrip("/.") or path.endswith("/"):
         return f"a script sees no folders of yours; {ours}each file that it reads: SandboxConfig(files=…)"
     stem = path.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(".")[0]
-    name = _NAME.sub("_", stem).strip("_").upper()
+    name = re.sub(r"\W+", "_", stem).strip("_").upper()
     name = name if name and name.isascii() and not name[0].isdigit() else "DATA"
     return (
         f"a script sees none of your files; {ours}SandboxConfig(files={{'{name}': '{path}'}}), "

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
-from runner.datasets.places import parse_place
 from runner.datasets.streams import refuse_encoding
 from runner.errors import InputError, PathError
 from runner.evaluators.parameters import expected
@@ -55,6 +54,8 @@ def encoding(name: str | None) -> str | None:
 def place(path: str | None) -> str | None:
     """The value of `--rows`. Raises InputError."""
     if path is not None:
+        from runner.datasets.places import parse_place  # here: few datasets name a place
+
         try:
             parse_place(path)
         except PathError as error:

@@ -24,7 +24,6 @@ from runner.datasets.json_array import array_rows, document_rows, object_rows
 from runner.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
 from runner.datasets.lookahead import Lookahead
 from runner.datasets.notes import RowNotes, repeated_ids
-from runner.datasets.places import likely_places, parse_place, step_for
 from runner.datasets.rows import PLAIN, Reading, Row, cases, with_json
 from runner.datasets.signatures import json_kind, packing, refuse_foreign, refuse_json
 from runner.datasets.slices import Slice, in_range, keys_of
@@ -308,6 +307,8 @@ def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], i
         dataset = Dataset(name, _rows_at(reading.rows, file, text, words), close)
     elif suffix == ".json":
         if words.lstrip().startswith("{"):
+            from runner.datasets.places import step_for  # here: few datasets name a place, or need one
+
             file.close()
             raise DatasetError(f"{name} {step_for(_beginning(text, words), Path(text.place))}")
         dataset = Dataset(name, array_rows(file, name), close)
@@ -333,6 +334,8 @@ def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], i
 
 def _rows_at(place: str, file: BufferedReader, text: _Text, start: str) -> Iterator[Row]:
     """The rows at this place of a JSON document. Raises DatasetError where there are none."""
+    from runner.datasets.places import likely_places, parse_place  # as above
+
     rows = document_rows(file, text.name, parse_place(place))
     if rows is None:
         near = listed(likely_places(_beginning(text, start)))

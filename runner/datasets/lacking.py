@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from runner.errors import ColumnsError, MappingError
@@ -191,6 +190,8 @@ def _parts(
     evaluator: Evaluator, binding: Binding, likely: Mapping[str, str], row: Case | None, own: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """By parameter of which a script reads keys, where the likely column is no object: a column for each key."""
+    from difflib import get_close_matches  # here: few wait for it
+
     from runner.evaluators.foreign.reads import object_keys
 
     for parameter, column in likely.items():

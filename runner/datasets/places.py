@@ -10,6 +10,7 @@ from pathlib import Path
 
 from runner.datasets.json_array import Steps
 from runner.errors import PathError
+from runner.evaluators.jsonpath import parse_path
 from runner.text import listed, printable, whole
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([\[\]{}:,])|([^\s\[\]{}:,"]+)', re.DOTALL)
@@ -22,8 +23,6 @@ _ONE_NUMBER = re.compile(r"\d+")
 
 def parse_place(path: str) -> Steps:
     """The names and numbers of a path, None for all that is there. Raises PathError for any other path."""
-    from runner.evaluators.jsonpath import parse_path  # here: few datasets name a place
-
     if (steps := parse_path(path, trusted=True).steps) is None:
         raise PathError("it may have names, numbers from 0 and [*] alone, such as data[*].items")
     return steps

@@ -31,8 +31,4 @@ def write_rows(path: str | os.PathLike[str], place: str, target: Path) -> None:
             ask()
             if isinstance(row, RowError):
                 raise DatasetError(f"{where}: {printable(str(row))}; mend it, or leave it out")
-            try:
-                line = json.dumps(row, ensure_ascii=False).encode()
-            except UnicodeEncodeError:  # half of a pair, which only an escape can write
-                line = json.dumps(row).encode()
-            file.write(line + b"\n")
+            file.write(json.dumps(row).encode() + b"\n")

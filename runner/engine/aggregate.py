@@ -8,9 +8,8 @@ from typing import Any
 
 from runner.errors import MappingError
 from runner.evaluators.program import aggregate_program
-from runner.results.figures import Figures, figures_of
+from runner.results.figures import Figures, InvalidFiguresError, figures_of
 from runner.results.gathered import Gathered, GatherError
-from runner.results.normalize import InvalidResultError
 from runner.results.outcome import KINDS, error_text
 from runner.text import printable
 from runner.types import Evaluator, ResultError
@@ -138,9 +137,8 @@ def _figures(evaluator: Evaluator, execution: Execution, rows: int, packages: tu
         return _failed(KINDS[execution.status], said)
     try:
         return Figures(aggregates=figures_of(execution.value, evaluator.language), aggregate_rows=rows)
-    except InvalidResultError as e:
-        found = getattr(e, "figures", {})
-        update = {"aggregates": found, "aggregate_rows": rows if found else None}
+    except InvalidFiguresError as e:
+        update = {"aggregates": e.figures, "aggregate_rows": rows if e.figures else None}
         return _failed("invalid_result", str(e)).model_copy(update=update)
 
 

@@ -51,10 +51,10 @@ def figures_of(value: Any, language: Language) -> dict[str, float | None]:
     if not isinstance(value, dict):
         return {ONLY: _number(value, dialect)}
     if not value or len(value) > MOST:
-        raise InvalidResultError(f"aggregate returned {len(value):,} figures; return 1 to {MOST}")
+        raise InvalidFiguresError(f"aggregate returned {len(value):,} figures; return 1 to {MOST}")
     for name in value:
         if not name or len(name) > NAME or name != printable(name.strip(), NAME) or not _NOT_IN_NAMES.isdisjoint(name):
-            raise InvalidResultError(
+            raise InvalidFiguresError(
                 f"aggregate returned a figure named {dialect.value(name, 80)}; a name has 1 to {NAME} printable "
                 "characters, no spaces around it, and none of < > = !"
             )

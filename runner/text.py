@@ -120,11 +120,17 @@ def weight(value: Any, most: float = math.inf) -> int:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """` (did you mean …?)`, or nothing."""
+    near = nearest(word, known)
+    return "" if near is None else f" (did you mean `{printable(near, 60)}`?)"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The name that is likely meant by a word."""
     import difflib  # here: only who mistypes waits for it
 
     names = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word[:100].lower(), list(names), 1, 0.6)
-    return f" (did you mean `{printable(names[close[0]], 60)}`?)" if close else ""
+    return names[close[0]] if close else None
 
 
 CHECK = "; check the path"

@@ -38,7 +38,9 @@ class Child:
         return self._process.poll() if isinstance(self._process, subprocess.Popen) else self._process.returncode
 
     def kill(self) -> None:
-        self._process.kill()
+        """Kill it, unless it has ended."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
 
     async def wait(self) -> int:
         if not isinstance(self._process, subprocess.Popen):

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from runner.errors import ColumnsError
 from runner.service.invalid import place, what
-from runner.text import json_text, printable
+from runner.text import json_text, nearest, printable
 
 _OTHERS = {
     **dict.fromkeys(("paths", "map", "columns", "input_mapping", "column_mapping"), "mapping"),
@@ -38,7 +38,8 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     wrong, right = [], {name: value for name, value in arguments.items() if name in known}
     for name in arguments:
         if name not in known:
-            near = _near(name, [one for one in known if one not in arguments])
+            left, other = [one for one in known if one not in arguments], _OTHERS.get(name.lower())
+            near = other if other in left else nearest(name, left)
             wrong.append(f"`{tool.name}` has no argument `{printable(name, 60)}`")
             if near:
                 right[near] = arguments[name]
@@ -88,12 +89,6 @@ def _errors(tool: Tool, arguments: dict[str, Any]) -> list[Any]:
             seen.setdefault(one["loc"][:1], one)
         return list(seen.values())
     return []
-
-
-def _near(name: str, left: list[str]) -> str:
-    if _OTHERS.get(name.lower()) in left:
-        return _OTHERS[name.lower()]
-    return next(iter(difflib.get_close_matches(name[:100], left, 1, 0.6)), "")
 
 
 def _flat(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 from collections import deque
-from contextlib import suppress
 from subprocess import PIPE
 from typing import Any
 
@@ -125,8 +124,7 @@ class ProcessWorker:
             async with asyncio.timeout(_STOP):
                 await process.wait()
         except TimeoutError:
-            with suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
             await process.wait()
         if self._logging is not None:
             self._logging.cancel()

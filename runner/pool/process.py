@@ -115,9 +115,8 @@ class WorkerProcess:
     async def kill(self) -> None:
         """End the process at once, and wait for that."""
         process = self._process
-        if process is not None and process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
+        if process is not None:
+            process.kill()
         if self._reading is not None:
             await asyncio.wait({self._reading})
         if process is not None and self._process is process:  # a closing loop cancelled the task before it began
@@ -188,9 +187,7 @@ class WorkerProcess:
         except FrameError as e:
             LOG.error("the worker %s sent %s, and is killed", self.name, e)
         finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    process.kill()
+            process.kill()
             await process.wait()
             with suppress(TimeoutError):
                 await asyncio.wait_for(logging, 1)

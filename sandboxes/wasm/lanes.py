@@ -119,8 +119,7 @@ class Lane:
         return await wait_for(self._ending)
 
     async def _end(self, process: WorkerProcess) -> str:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        process.kill()
         said = b""
         with contextlib.suppress(TimeoutError):  # do not wait for other processes that hold its pipes
             async with asyncio.timeout(_END):

@@ -93,15 +93,14 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     from runner.evaluators.foreign.reads import uses_default
 
     wanted = {p: plain for p, plain in wanted.items() if uses_default(evaluator, p, optional[p])}
-    found = []
     for parameter, column in likely_columns(wanted, free).items():
         word = next((one for one in optional[parameter] if one != parameter), parameter)
         path = {parameter: written(column)}
-        found.append(
+        return [
             f"no column has what the script reads as {listed([word])}, and it goes on without; if {listed([column])} "
             f"is meant, give InputMapping(paths={path!r})"
-        )
-    return found[:1]
+        ]
+    return []
 
 
 def _place(name: str, rows: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from runner.evaluators.python_signature import FunctionNode, names_of, own_nodes, parse
 from runner.types import Evaluator
@@ -60,14 +61,15 @@ def tuple_step(evaluator: Evaluator) -> str:
     names = ", ".join(required)
     start = f"def evaluate({names}): return"
     step = f"for its first value add `{start} {function}({names})[0]` to the script and run that"
-    words = ", ".join(f'"{one}"' for one in _of_tuple(evaluator))
+    words = ", ".join(f'"{one}"' for one in _of_tuple(evaluator.source, evaluator.name, function))
     return step + (f"; for all `{start} dict(zip(({words}), {function}({names})))`" if words else "")
 
 
-def _of_tuple(evaluator: Evaluator) -> list[str]:
-    """The names of the values that the function returns together."""
-    function = _called(evaluator)
-    for one in () if function is None else own_nodes(function.body):
+@lru_cache(8)
+def _of_tuple(source: str, where: str, called: str) -> list[str]:
+    """The names of the values that the function returns together. Asked for each row that fails so."""
+    function = names_of(parse(source, where).body).get(called)
+    for one in own_nodes(function.body) if isinstance(function, FunctionNode) else ():
         if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
             found = [each.id for each in one.value.elts if isinstance(each, ast.Name)]
             if len(found) == len(one.value.elts):

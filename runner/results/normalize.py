@@ -149,10 +149,7 @@ def _each(configs: Iterable[str], dialect: Dialect) -> str:
 def _unknown(value: Any, key: Any, known: Iterable[str], dialect: Dialect) -> InvalidResultError:
     known = tuple(known)
     meant = {name: part for name in value if (part := _MEANT.get(str(name).lower())) in known and part not in value}
-    if key in meant:
-        hint = f" (did you mean {listed(dict.fromkeys(meant.values()))}?)"
-    else:
-        hint = suggestion(str(key), known) or suggestion(str(key).lower(), known)
+    hint = f" (did you mean {listed(dict.fromkeys(meant.values()))}?)" if key in meant else suggestion(str(key), known)
     return InvalidResultError(
         f"evaluate returned {dialect.value(value)} with the unknown key {dialect.value(key, 60)}{hint}"
     )
@@ -316,7 +313,7 @@ def _categorical(parts: _Parts, config: Categorical, value: Any, dialect: Dialec
     if label is None:
         raise InvalidResultError(f"evaluate returned {dialect.value(value)}, which has no label")
     if label not in config.labels:
-        near = suggestion(label, config.labels) or suggestion(label.strip().lower(), config.labels)
+        near = suggestion(label.strip(), config.labels)
         raise InvalidResultError(f"the label {dialect.value(label)} is none of {listed(config.labels)}{near}")
     fixed = config.labels[label]
     if fixed is not None and parts.score is not None and parts.score != fixed:

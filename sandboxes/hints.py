@@ -213,14 +213,19 @@ def _nltk(match: re.Match[str], failure: Failure, place: Place) -> str | None:
 
 def _zone(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     """Only for a zone that there is: a typo is the script's."""
-    import zoneinfo
-
-    known = zoneinfo.available_timezones()
+    known = _zones()
     if place.kind == "wasm":
         if known and match["key"] not in known:
             return None
         return f"the wasm sandbox knows no time zones but datetime.timezone.utc; {PROCESS}"
     return None if known else 'add `dependencies = ["tzdata"]` to the script\'s header'
+
+
+@cache  # it looks into each file of them, for 10 ms or more, and every row may ask
+def _zones() -> set[str]:
+    import zoneinfo
+
+    return zoneinfo.available_timezones()
 
 
 def _of_system(match: re.Match[str], failure: Failure, place: Place) -> str | None:

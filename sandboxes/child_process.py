@@ -66,13 +66,13 @@ async def start(command: Sequence[str], *, limit: int = 1 << 16, **options: Any)
     If it is cancelled, no process is left. Raises OSError.
     """
     if os.name == "posix":
-        return await adopted(subprocess.Popen(command, **options), limit, group=options.get("start_new_session", False))
+        return await adopt(subprocess.Popen(command, **options), limit, group=options.get("start_new_session", False))
     # Elsewhere pipes cannot be given to a loop.
     process = await asyncio.create_subprocess_exec(*command, limit=limit, **options)
     return Child(process, process.stdin, process.stdout, process.stderr)
 
 
-async def adopted(process: subprocess.Popen[bytes], limit: int, *, group: bool = False) -> Child:
+async def adopt(process: subprocess.Popen[bytes], limit: int, *, group: bool = False) -> Child:
     """A process that `subprocess` has started, with its pipes in the running loop; `group`: it leads a group."""
     loop, pipes = asyncio.get_running_loop(), list[asyncio.BaseTransport]()
 

@@ -66,7 +66,7 @@ def next_step(failure: Failure, place: Place) -> str | None:
     if failure.missing is not None:
         return module_step(failure.missing, place)
     text = f"{failure.type}: {failure.message}"
-    for row, error, frames in _compiled():
+    for row, error, frames in _patterns():
         if place.kind not in row.places or (match := error.match(text)) is None:
             continue
         if row.frames and not frames.search(failure.traceback):
@@ -378,5 +378,5 @@ _ROWS = (
 
 
 @cache
-def _compiled() -> tuple[tuple[_Row, re.Pattern[str], re.Pattern[str]], ...]:
+def _patterns() -> tuple[tuple[_Row, re.Pattern[str], re.Pattern[str]], ...]:
     return tuple((row, re.compile(row.error, re.DOTALL), re.compile(row.frames)) for row in _ROWS)

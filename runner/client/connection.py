@@ -171,13 +171,13 @@ class Connection:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-            raise ServerError(self._unreached(error), retryable=True) from None
+            raise ServerError(self._no_connection(error), retryable=True) from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             raise ServerError(f"the connection to {self.url} broke off ({_why(error)})", retryable=True) from None
         except UnicodeEncodeError:
             raise InputError("a header can hold no such characters; is the token right?") from None
 
-    def _unreached(self, error: Exception) -> str:
+    def _no_connection(self, error: Exception) -> str:
         cause, why = _cause(error), _why(error)
         if isinstance(cause, ssl.SSLCertVerificationError):
             return (

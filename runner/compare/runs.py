@@ -114,13 +114,13 @@ def _read(
     sides = read_side(sources[0], wanted), read_side(sources[1], wanted)
     for name in wanted:
         if all(value is None for side in sides for value in side.columns[name]):
-            raise InputError(_not_carried(name, sources, sides))
+            raise InputError(_no_column(name, sources, sides))
     configs = _configs(sources, sides, evaluator, direction)
     infos = sources[0].info(sides[0]), sources[1].info(sides[1])
     return compare_sides(*sides, infos, configs, wish), sides
 
 
-def _not_carried(name: str, sources: tuple[Source, Source], sides: tuple[Side, Side]) -> str:
+def _no_column(name: str, sources: tuple[Source, Source], sides: tuple[Side, Side]) -> str:
     """Why there is nothing to tell of a column that no result carries."""
     carried: dict[str, None] = {}
     for source, side in zip(sources, sides, strict=True):

@@ -36,13 +36,13 @@ def refuse_encoded(parts: Iterable[bytes], name: str) -> None:
         good += len(part) - len(text)
         if wrong := _UNREAD.search(text):
             bad += len(_UNREAD.findall(text))
-            told = told or _encoded(part, text, wrong.start(), lines)
+            told = told or _likely_step(part, text, wrong.start(), lines)
         lines += text.count("\n")
     if bad > good:
         raise DatasetError(f"{name} is not UTF-8: {told}")
 
 
-def _encoded(part: bytes, text: str, at: int, lines: int) -> str:
+def _likely_step(part: bytes, text: str, at: int, lines: int) -> str:
     """The likely encoding of a text, of which `at` is the first character that is not UTF-8."""
     first = next(place for place, byte in enumerate(part) if byte > 127)
     begin = part.rfind(b"\n", 0, first) + 1

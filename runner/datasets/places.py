@@ -56,7 +56,7 @@ def _values(text: str) -> list[_Value]:
             awaited = False
         elif mark != ",":
             if top is not None and top.kind == "{" and not awaited and string is not None:
-                top.name = _decoded(string)
+                top.name = _text_of(string)
                 if len(top.names) < _MANY:
                     top.names.append(top.name)
                 continue
@@ -66,7 +66,7 @@ def _values(text: str) -> list[_Value]:
                 top.kinds.add(kind)
                 top.objects += kind == "{"
             if mark in ("[", "{"):
-                inner = "" if top is None else _joined(top.path, None if top.kind == "[" else top.name)
+                inner = "" if top is None else _path_of(top.path, None if top.kind == "[" else top.name)
                 value = every.get((inner, mark)) or _Value(mark, inner)  # what several elements have counts together
                 stack.append(value)
                 if len(stack) <= _LEVELS and len(every) < _MANY:
@@ -74,14 +74,14 @@ def _values(text: str) -> list[_Value]:
     return [*every.values()]
 
 
-def _decoded(string: str) -> str:
+def _text_of(string: str) -> str:
     try:
         return str(json.loads(f'"{string}"', strict=False))
     except ValueError:
         return string
 
 
-def _joined(path: str, name: str | None) -> str:
+def _path_of(path: str, name: str | None) -> str:
     if name is None:
         return f"{path}[*]"
     if _PLAIN.fullmatch(name):
@@ -102,16 +102,16 @@ def step_for(text: str, path: Path) -> str:
     top = every[0] if every else _Value("{", "")
     below = [one for one in every if one.path and "." not in one.path and "[" not in one.path[1:]]
     if {"columns", "data"} <= {*top.names} and any(one.path == "data" and one.kinds == {"["} for one in every):
-        return f"holds a table of columns and data, as pandas writes it; {_converted(path, 'split')}"
+        return f"holds a table of columns and data, as pandas writes it; {_conversion(path, 'split')}"
     if places := likely_places(text):
         more = f"; arrays of objects are at {listed(places, _NAMED)}" if len(places) > 1 else ""
         return f"holds an object whose rows seem to be in `{printable(places[0], 100)}`: give {_rows(places[0])}{more}"
     if top.kinds == {"["} and below:
-        return f"holds an object of columns; {_converted(path, 'columns')}"
+        return f"holds an object of columns; {_conversion(path, 'columns')}"
     if top.kinds == {"{"} and below:
         numbered = all(_ONE_NUMBER.fullmatch(inner) for one in below for inner in one.names)
         if numbered and len(below) == len(top.names):
-            return f"holds an object of columns, as pandas writes it; {_converted(path, 'columns')}"
+            return f"holds an object of columns, as pandas writes it; {_conversion(path, 'columns')}"
         return f"holds an object of objects; if each is a row, give {_rows('*')}"
     return f"holds an object; it must be an array of rows; if it is one row, name it {printable(path.stem, 60)}.jsonl"
 
@@ -120,7 +120,7 @@ def _rows(place: str) -> str:
     return f"rows={json.dumps(printable(place, 200), ensure_ascii=False)}"
 
 
-def _converted(path: Path, orient: str) -> str:
+def _conversion(path: Path, orient: str) -> str:
     read, made = json.dumps(whole(str(path))), json.dumps(whole(str(path.with_suffix(".jsonl"))))
     code = (
         f'import pandas; pandas.read_json({read}, orient="{orient}", dtype=False, convert_dates=False)'

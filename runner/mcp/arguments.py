@@ -54,7 +54,7 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     for error in _errors(tool, right):
         name = str(error["loc"][0]) if error["loc"] else ""
         wrong.append(f"`{place(error)}` {what(error)}")
-        right[name] = _mended(known.get(name, {}), right.get(name), name)
+        right[name] = _fit_value(known.get(name, {}), right.get(name), name)
     if wrong:
         raise ToolError(f"{'; '.join(wrong[:6])}; call {call(tool.name, right)}")
     return right
@@ -101,7 +101,7 @@ def _flat(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments | {"mapping": mapping.get("paths", {}), "values": mapping.get("literals", {}) | values}
 
 
-def _mended(schema: Mapping[str, Any], value: Any, name: str) -> Any:
+def _fit_value(schema: Mapping[str, Any], value: Any, name: str) -> Any:
     """A value that fits, as near to the one that was given as can be; else one that shows the form."""
     schema = next((one for one in schema.get("anyOf", []) if one.get("type") != "null"), schema)
     if options := schema.get("enum"):
@@ -112,7 +112,7 @@ def _mended(schema: Mapping[str, Any], value: Any, name: str) -> Any:
             ones = value if isinstance(value, list) else [] if value is None else [value]
             wanted = dict if inner.get("type") == "object" else str
             good = [one for one in ones if isinstance(one, wanted)][: schema.get("maxItems", 1000)]
-            return good or [_mended(inner, None, name)]
+            return good or [_fit_value(inner, None, name)]
         case "object":
             pairs = value.items() if isinstance(value, dict) else _pairs(value)
             return {key: one for key, one in pairs if isinstance(one, str)} or {"output": "…"}

@@ -156,7 +156,7 @@ class Tools:
             sandbox=config_or_preset(sandbox),
             limits=_limits(timeout),
         )
-        reply = await self._kept(evaluator, self._service().evaluate(request))
+        reply = await self._ask_evaluator(evaluator, self._service().evaluate(request))
         tally = Tally()
         for row in reply.results:
             tally.add(row.result)
@@ -222,9 +222,9 @@ class Tools:
             require=tuple(require or ()),
             title=title,
         )
-        return as_reply(_short(await self._kept(evaluator, self._service().start_run(spec))))
+        return as_reply(_short(await self._ask_evaluator(evaluator, self._service().start_run(spec))))
 
-    async def _kept(self, evaluator: str | None, asked: Awaitable[T]) -> T:
+    async def _ask_evaluator(self, evaluator: str | None, asked: Awaitable[T]) -> T:
         """What is asked of an evaluator. A template is none before it is saved, which its name does not show."""
         try:
             return await asked

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice, starmap
 from typing import Any, NamedTuple
 
-from runner.results.look_alikes import marked
+from runner.results.look_alikes import tell_apart
 from runner.text import printable, shown_json
 from sandboxes.record import Record
 
@@ -56,7 +56,7 @@ def count_differences(output: Any, reference: Any, most: int) -> JsonDifferences
 
 
 def _difference(path: str, one: Any, other: Any) -> JsonDifference:
-    output, reference = marked([_text(one), _text(other)])
+    output, reference = tell_apart([_text(one), _text(other)])
     return JsonDifference(path=printable(path, 120), output=output, reference=reference)
 
 

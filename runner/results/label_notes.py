@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from runner.evaluators.returns import NUMBER, swallowed
-from runner.results.look_alikes import marked
+from runner.results.look_alikes import tell_apart
 from runner.results.summary import Summary
 from runner.results.worst import ShownRow
 from runner.text import printable, rows_of
@@ -29,7 +29,7 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
         )
     for name, stats in (summary.outputs or {"": summary}).items():
         every = list(stats.labels)
-        if alike := [shown for label, shown in zip(every, marked(every), strict=True) if shown != label]:
+        if alike := [shown for label, shown in zip(every, tell_apart(every), strict=True) if shown != label]:
             some = ", ".join(printable(one, 60) for one in alike[:_NAMED])
             yield (
                 f"{evaluator.name} gave labels that look alike and count apart, {some}: make them alike in the script, "

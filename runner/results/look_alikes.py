@@ -15,7 +15,7 @@ _LETTERS = str.maketrans(
 _MOST = 4000
 
 
-def marked(texts: Sequence[str]) -> list[str]:
+def tell_apart(texts: Sequence[str]) -> list[str]:
     """
     The texts as they are; of those that differ and look the same, each in quotes, with escapes of spaces and marks
     that are not seen, and where that does not tell them apart, of the letters that look like others.
@@ -29,9 +29,9 @@ def marked(texts: Sequence[str]) -> list[str]:
         if not others:
             found.append(text)
             continue
-        quoted = _quoted(text)
-        alike = {_look(_quoted(other)) for other in others}
-        found.append(_quoted(text, letters=True) if _look(quoted) in alike else quoted)
+        quoted = _quote(text)
+        alike = {_look(_quote(other)) for other in others}
+        found.append(_quote(text, letters=True) if _look(quoted) in alike else quoted)
     return found
 
 
@@ -44,9 +44,9 @@ def _look(text: str) -> str:
     return " ".join("".join(kept).split()) + text[_MOST:]
 
 
-def _quoted(text: str, *, letters: bool = False) -> str:
+def _quote(text: str, *, letters: bool = False) -> str:
     shown = json.dumps(text[:_MOST], ensure_ascii=False)
-    return "".join(_escaped(c) if _unseen(c) or (letters and _other(c)) else c for c in shown) + text[_MOST:]
+    return "".join(_escape(c) if _unseen(c) or (letters and _other(c)) else c for c in shown) + text[_MOST:]
 
 
 def _unseen(c: str) -> bool:
@@ -57,5 +57,5 @@ def _other(c: str) -> bool:
     return c > "~" and (c.translate(_LETTERS) != c or unicodedata.normalize("NFKC", c) != c)
 
 
-def _escaped(c: str) -> str:
+def _escape(c: str) -> str:
     return c.encode("unicode_escape").decode()

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from runner.results.gates import figure, gate_words, missing_rows
 from runner.results.histogram import Histogram
-from runner.results.look_alikes import marked
+from runner.results.look_alikes import tell_apart
 from runner.results.summary import GateResult, Stats, Summary
 from runner.text import printable, rows_of
 
@@ -138,4 +138,4 @@ def labels(stats: Stats, most: int) -> list[tuple[str, int]]:
 def shown_labels(stats: Stats, most: int) -> list[tuple[str, int]]:
     """The same, with those that look alike in quotes, and what tells them apart escaped."""
     found = labels(stats, most)
-    return list(zip(marked([label for label, _ in found]), (count for _, count in found), strict=True))
+    return list(zip(tell_apart([label for label, _ in found]), (count for _, count in found), strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from runner.results.json_diff import JsonDifference, json_differences
-from runner.results.look_alikes import marked
+from runner.results.look_alikes import tell_apart
 from runner.results.summary import passes
 from runner.text import printable, shown_json
 from runner.types import ErrorKind, Evaluator, Finite, Outcome, Result
@@ -197,7 +197,7 @@ class Worst:
 
 def _label(label: str) -> str:
     shown = safe(label, _NAME)
-    its = label if shown == label else marked([label, shown])[0]
+    its = label if shown == label else tell_apart([label, shown])[0]
     return shown if its == label else printable(its, _NAME)
 
 
@@ -209,7 +209,7 @@ def _texts(values: Sequence[Any]) -> list[str]:
     if len(texts) == 2 and texts[0] == texts[1] and type(values[0]) is not type(values[1]):
         texts = [shown_json(value, _TEXT) for value in values]  # such as "42" and 42
     some = windows(texts, _TEXT - 2)
-    pairs = zip(some, marked(some), strict=True)
+    pairs = zip(some, tell_apart(some), strict=True)
     return [safe(text, _TEXT) if text == its else printable(its, _TEXT) for text, its in pairs]
 
 

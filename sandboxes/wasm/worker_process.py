@@ -17,7 +17,7 @@ _TAIL = 4096  # bytes of what it says that are kept
 async def start(reset: Reset) -> WorkerProcess:
     """A worker that was begun early, else a new one. If it is cancelled, none is left. Raises OSError."""
     if (begun := early.take(reset)) is not None:
-        return WorkerProcess(await child_process.adopted(begun, _LIMIT))
+        return WorkerProcess(await child_process.adopt(begun, _LIMIT))
     with early.command(reset) as (words, passed):
         options = {"pass_fds": passed} if os.name == "posix" else {}
         return WorkerProcess(await child_process.start(words, limit=_LIMIT, stdin=-1, stdout=-1, stderr=-1, **options))

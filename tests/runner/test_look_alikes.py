@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import evaluate
-from runner.results.look_alikes import marked
+from runner.results.look_alikes import tell_apart
 from tests.cli.commands import run
 from tests.runner.reading import written
 
@@ -34,8 +34,8 @@ PAIRS = [
 
 @pytest.mark.parametrize(("one", "other", "shown", "others"), PAIRS)
 def test_what_looks_alike_is_marked(one: str, other: str, shown: str, others: str) -> None:
-    assert marked([one, other]) == [shown, others]
-    assert marked([other, one, "else"]) == [others, shown, "else"]
+    assert tell_apart([one, other]) == [shown, others]
+    assert tell_apart([other, one, "else"]) == [others, shown, "else"]
 
 
 @pytest.mark.parametrize(("one", "other", "shown", "others"), PAIRS[:-1])

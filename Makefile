@@ -11,7 +11,7 @@ INSTALL := $(VENV)/bin/uv pip install --quiet --python $(RUN)
 # workers keep two cores busy.
 TEST := $(RUN) -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
 GUEST := $(shell find sandboxes/guest/harness.py sandboxes/guest/wasm sandboxes/wasm/build sandboxes/wasm/encode.py -name '*.py' -o -name '*.wat' -o -name '*.wit')
-PAGE := runner/reports/html/page.css $(wildcard runner/server/web/assets/* runner/server/web/build/*) hatch_build.py
+PAGE := runner/results/reports/html/page.css $(wildcard runner/server/http/web/assets/* runner/server/http/web/build/*) hatch_build.py
 
 DOCS := .venv-docs
 
@@ -63,19 +63,19 @@ test-pythons: $(READY)
 # What depends on the Python that evalcell runs under, on the newest there is. What has changed is tried on the other
 # Python: here all take turns.
 test-newest: $(READY)
-	EVALCELL_TEST_SINCE=HEAD $(RUN) -m tests.pythons --newest --each-commit -n 2 -m "not slow" tests/templates tests/runner/test_dataset*.py \
-		$(foreach n,evaluator functions header mapping normalize rules,tests/runner/test_$(n).py) \
+	EVALCELL_TEST_SINCE=HEAD $(RUN) -m tests.pythons --newest --each-commit -n 2 -m "not slow" tests/templates tests/inputs/test_dataset*.py \
+		$(foreach n,evaluator functions header mapping normalize rules,tests/*/test_$(n).py) \
 		tests/sandboxes/test_harness.py tests/sandboxes/test_promises.py \
 		-k "not e2b and not modal and not daytona and not vercel and not deno and not workers and not instance and not -B-"
 
 # Each tool's package, in an environment of its own below .venv-vendors/; there is no network while a script runs.
 test-vendors: $(READY)
-	$(RUN) -m pytest -n 2 -rs tests/foreign/vendors/equal_rows.py tests/foreign/vendors/first_rows.py tests/foreign/vendors/in_tools.py \
-		tests/foreign/vendors/in_trl.py tests/foreign/vendors/as_published.py
+	$(RUN) -m pytest -n 2 -rs tests/inputs/foreign/vendors/equal_rows.py tests/inputs/foreign/vendors/first_rows.py tests/inputs/foreign/vendors/in_tools.py \
+		tests/inputs/foreign/vendors/in_trl.py tests/inputs/foreign/vendors/as_published.py
 
 # Those of them that run other projects' published scripts, unchanged.
 test-published: $(READY)
-	$(RUN) -m pytest -n 2 -rs tests/foreign/vendors/as_published.py
+	$(RUN) -m pytest -n 2 -rs tests/inputs/foreign/vendors/as_published.py
 
 lint: $(PACKAGES)
 	$(RUN) -m ruff format --check .

@@ -14,7 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PRESET = "EVALCELL_XZ_PRESET"
 """The variable that says how hard to pack the guest: 1 takes a third of the processor time of the usual 6."""
 
-_PACKAGES = ("sandboxes", "sandboxes.wasm", "runner", "runner.server", "runner.server.web")
+_PACKAGES = ("sandboxes", "sandboxes.wasm", "runner", "runner.server", "runner.server.http", "runner.server.http.web")
 
 
 class BuildHook(BuildHookInterface[Any]):
@@ -69,4 +69,4 @@ def builds(project: Path) -> tuple[ModuleType, ModuleType]:
         package = ModuleType(name)
         package.__path__ = [str(project.joinpath(*name.split(".")))]
         sys.modules[name] = package
-    return import_module("sandboxes.wasm.build.pipeline"), import_module("runner.server.web.build.bundle")
+    return import_module("sandboxes.wasm.build.pipeline"), import_module("runner.server.http.web.build.bundle")

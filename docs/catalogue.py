@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import templates
-from runner.evaluators.column import BY_NAME
-from runner.evaluators.parameters import as_json, expected
-from runner.evaluators.resolve import find_evaluator
-from runner.types import Categorical, Continuous, Evaluator, OutputConfig, Parameter
+from runner.core.types import Categorical, Continuous, Evaluator, OutputConfig, Parameter
+from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.parameters import as_json, expected
+from runner.inputs.evaluators.resolve import find_evaluator
 
 PAGE = Path(__file__).with_name("templates.md")
 EXAMPLES = 3

@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from runner.pool.pool import Pool
-from runner.server.app import create_app
-from runner.service.errors import KINDS
-from runner.service.service import Service
-from runner.store import open_store
+from runner.results.store import open_store
+from runner.runs.pool.pool import Pool
+from runner.server.http.app import create_app
+from runner.server.service.errors import KINDS
+from runner.server.service.service import Service
 
 PAGE = Path(__file__).parent / "reference" / "http.md"
 _HEAD = """\

@@ -10,7 +10,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from tests.browser import CHROMIUM, WAYS
-from tests.server.served import Served
+from tests.server.http.served import Served
 
 
 def main(folder: Path, every: bool) -> None:

@@ -16,11 +16,11 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 import runner
-from runner import types
-from runner.datasets import dataset
-from runner.results import worst
-from runner.service.types import Checked, RunEvent
-from runner.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, RunInfo
+from runner.core import types
+from runner.engine.scoring import worst
+from runner.inputs.datasets import dataset
+from runner.results.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, RunInfo
+from runner.server.service.types import Checked, RunEvent
 from sandboxes import models
 from sandboxes.record import Record
 

@@ -12,14 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from runner.api.compare import compare_datasets
-    from runner.api.ray_data import evalcell_scorer
-    from runner.api.run import check_examples, evaluate, parity, stream, write_report
-    from runner.api.suite import evaluate_all, evaluate_project
-    from runner.client.client import AsyncClient, Client
-    from runner.compare.runs import compare_runs
-    from runner.compare.types import Comparison
-    from runner.errors import (
+    from runner.core.errors import (
         DatasetError,
         EvaluatorError,
         ExamplesError,
@@ -31,16 +24,23 @@ if TYPE_CHECKING:
         RequirementError,
         ServerError,
     )
-    from runner.evaluators.load import read_evaluator
-    from runner.evaluators.requirements import read_requirements
-    from runner.examples.check import ExamplesReport
-    from runner.export import RowScorer, inspect_scorer, langsmith_evaluator
-    from runner.output.files import WriteError
-    from runner.results.summary import Summary
-    from runner.rewards import Reward, reward
+    from runner.core.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
+    from runner.engine.scoring.summary import Summary
+    from runner.inputs.evaluators.load import read_evaluator
+    from runner.inputs.evaluators.requirements import read_requirements
+    from runner.results.compare.runs import compare_runs
+    from runner.results.compare.types import Comparison
+    from runner.results.output.files import WriteError
+    from runner.runs.api.compare import compare_datasets
+    from runner.runs.api.ray_data import evalcell_scorer
+    from runner.runs.api.run import check_examples, evaluate, parity, stream, write_report
+    from runner.runs.api.suite import evaluate_all, evaluate_project
+    from runner.runs.examples.check import ExamplesReport
+    from runner.runs.export import RowScorer, inspect_scorer, langsmith_evaluator
     from runner.runs.parity import Parity
     from runner.runs.report import Report
-    from runner.types import Case, Categorical, Continuous, Evaluator, Freeform, InputMapping, Result
+    from runner.runs.rewards import Reward, reward
+    from runner.server.client.client import AsyncClient, Client
     from sandboxes.base import Limits, SandboxConfig
     from sandboxes.errors import (
         SandboxError,
@@ -101,14 +101,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "runner.api.run": ("check_examples", "parity", "evaluate", "stream", "write_report"),
-    "runner.api.compare": ("compare_datasets",),
-    "runner.api.ray_data": ("evalcell_scorer",),
-    "runner.api.suite": ("evaluate_all", "evaluate_project"),
-    "runner.client.client": ("AsyncClient", "Client"),
-    "runner.compare.runs": ("compare_runs",),
-    "runner.compare.types": ("Comparison",),
-    "runner.errors": (
+    "runner.runs.api.run": ("check_examples", "parity", "evaluate", "stream", "write_report"),
+    "runner.runs.api.compare": ("compare_datasets",),
+    "runner.runs.api.ray_data": ("evalcell_scorer",),
+    "runner.runs.api.suite": ("evaluate_all", "evaluate_project"),
+    "runner.server.client.client": ("AsyncClient", "Client"),
+    "runner.results.compare.runs": ("compare_runs",),
+    "runner.results.compare.types": ("Comparison",),
+    "runner.core.errors": (
         "DatasetError",
         "EvaluatorError",
         "ExamplesError",
@@ -120,16 +120,16 @@ _MODULES = {
         "RequirementError",
         "ServerError",
     ),
-    "runner.evaluators.load": ("read_evaluator",),
-    "runner.evaluators.requirements": ("read_requirements",),
-    "runner.examples.check": ("ExamplesReport",),
-    "runner.output.files": ("WriteError",),
+    "runner.inputs.evaluators.load": ("read_evaluator",),
+    "runner.inputs.evaluators.requirements": ("read_requirements",),
+    "runner.runs.examples.check": ("ExamplesReport",),
+    "runner.results.output.files": ("WriteError",),
     "runner.runs.parity": ("Parity",),
     "runner.runs.report": ("Report",),
-    "runner.results.summary": ("Summary",),
-    "runner.export": ("RowScorer", "inspect_scorer", "langsmith_evaluator"),
-    "runner.rewards": ("Reward", "reward"),
-    "runner.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
+    "runner.engine.scoring.summary": ("Summary",),
+    "runner.runs.export": ("RowScorer", "inspect_scorer", "langsmith_evaluator"),
+    "runner.runs.rewards": ("Reward", "reward"),
+    "runner.core.types": ("Case", "Categorical", "Continuous", "Evaluator", "Freeform", "InputMapping", "Result"),
     "sandboxes.base": ("Limits", "SandboxConfig"),
     "sandboxes.errors": (
         "SandboxError",

@@ -12,7 +12,7 @@ def python(source: str, entrypoint: str = "evaluate") -> Script:
 
 def typescript(source: str, entrypoint: str = "evaluate") -> Script:
     """With the function exported, as the runner sees to it."""
-    from runner.evaluators.typescript.parse import exporting
+    from runner.inputs.evaluators.typescript.parse import exporting
 
     return Script(exporting(source, entrypoint), "typescript", entrypoint)
 

@@ -17,16 +17,16 @@ from mcp import Client as McpClient
 import templates
 from runner import Client, InputMapping, check_examples, evaluate, parity, stream
 from runner.cli.main import cli
-from runner.datasets.dataset import open_dataset
-from runner.evaluators.resolve import choose, find_dataset, find_evaluator, find_files
-from runner.service.rows import as_row
-from runner.types import Result
+from runner.core.types import Result
+from runner.inputs.datasets.dataset import open_dataset
+from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files
+from runner.server.service.rows import as_row
 from sandboxes import SandboxConfig, SandboxUnavailableError, Script, find
 from sandboxes.base import Language
 from tests import recorder
-from tests.mcp.agent import call
 from tests.scripts import script
-from tests.server.live import Live, live
+from tests.server.http.live import Live, live
+from tests.server.mcp.agent import call
 
 FEW = 3
 NEEDED: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ import yaml
 import runner
 from docs import cli_reference, http_reference, python_reference
 from runner.cli.main import cli
-from runner.types import ErrorKind
+from runner.core.types import ErrorKind
 from tests.cli.commands import evalcell
 
 ROOT = Path(__file__).parents[1]
@@ -49,20 +49,20 @@ RUN = [
 OTHERS = {
     "README.md": "tests/test_readme.py",
     "docs/backends.md": "tests/remote/test_readme.py",
-    "docs/how-to/aggregates.md": "tests/runner/test_aggregate.py",
-    "docs/how-to/client.md": "tests/server/test_client.py",
+    "docs/how-to/aggregates.md": "tests/engine/test_aggregate.py",
+    "docs/how-to/client.md": "tests/server/http/test_client.py",
     "docs/how-to/config-file.md": "tests/cli/test_project.py",
     "docs/how-to/data-frames.md": "tests/test_how_to.py",
     "docs/how-to/functions.md": "tests/test_how_to.py",
-    "docs/how-to/mcp.md": "tests/mcp/test_mcp.py",
+    "docs/how-to/mcp.md": "tests/server/mcp/test_mcp.py",
     "docs/how-to/notebooks.md": "tests/test_how_to.py",
     "docs/how-to/pytest.md": "tests/test_pytest_plugin.py",
     "docs/how-to/ray-data.md": "tests/cluster/test_ray_data.py",
     "docs/how-to/ray.md": "tests/cluster/test_cluster.py",
     "docs/how-to/rewards.md": "tests/test_how_to.py",
-    "docs/how-to/server.md": "tests/server/test_container.py",
-    "docs/reference/http.md": "tests/server/test_http.py",
-    "docs/rules.md": "tests/runner/test_rules.py",
+    "docs/how-to/server.md": "tests/server/http/test_container.py",
+    "docs/reference/http.md": "tests/server/http/test_http.py",
+    "docs/rules.md": "tests/inputs/test_rules.py",
     "docs/testing-evaluators.md": "tests/cli/test_testing_page.py",
 }
 """Who runs the other pages."""
@@ -256,7 +256,7 @@ def keys(page: str, title: str) -> set[str]:
 
 
 def test_the_reference_of_results_has_what_a_run_writes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.score_cache.store.cache_dir", lambda: here / "cache")
+    monkeypatch.setattr("runner.results.score_cache.store.cache_dir", lambda: here / "cache")
     page = "docs/reference/results.md"
     about = "# kind = 'freeform'\n# direction = 'maximize'\n"
     head = "".join(f"# [tool.evalcell.outputs.{name}]\n{about}" for name in "ab")

@@ -94,10 +94,10 @@ def test_only_the_selected_examples_run(pytester: pytest.Pytester, place: Path) 
         ],
     )
     (place / "conftest.py").write_text(
-        "import runner.api.run, runner.pytest_plugin.examples as ours\n"
+        "import runner.runs.api.run, runner.runs.pytest_plugin.examples as ours\n"
         "def told(script, some):\n"
         "    print('TRIED', [example.id for example in some])\n"
-        "    return runner.api.run.check_examples(script, some)\n"
+        "    return runner.runs.api.run.check_examples(script, some)\n"
         "ours.check_examples = told\n"
     )
     result = run(pytester, "-s", "-k", "one")
@@ -219,4 +219,4 @@ def test_nothing_is_imported_where_it_is_not_used(pytester: pytest.Pytester) -> 
     )
     words = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-s"]
     done = pytester.run(sys.executable, "-m", "pytest", *words)
-    assert "HERE ['runner', 'runner.pytest_plugin']" in done.stdout.str()
+    assert "HERE ['runner', 'runner.runs.pytest_plugin']" in done.stdout.str()

@@ -81,7 +81,7 @@ REMOTE = {
 """Need a key: tests/remote/test_readme.py runs them against a local server."""
 
 SERVES = {"evalcell serve"}
-"""Goes on until it is stopped: tests/page starts it as a user does, and looks at the page in a browser."""
+"""Goes on until it is stopped: tests/server/page starts it as a user does, and looks at the page in a browser."""
 
 BEFORE = {
     "evalcell run same.py data.jsonl --baseline results.jsonl": "evalcell run same.py data.jsonl -o results.jsonl",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from runner.errors import ColumnsError
-from runner.text import whole
+from runner.core.errors import ColumnsError
+from runner.core.text import whole
 
 
 def next_command(given: Sequence[str], error: ColumnsError) -> str:

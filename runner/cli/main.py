@@ -12,7 +12,7 @@ import click
 from runner.cli import comparing, options, signals, streams
 from runner.cli.commands.registry import Commands
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE, epilog
-from runner.version import installed
+from runner.core.version import installed
 
 
 class Group(click.Group):
@@ -51,7 +51,7 @@ class Group(click.Group):
 
 def _report(error: Exception, given: Sequence[str]) -> int:
     """Print an error of this command line on stderr; return its exit code."""
-    from runner.text import printable
+    from runner.core.text import printable
 
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(_FIRST_STEPS)
@@ -64,7 +64,7 @@ def _report(error: Exception, given: Sequence[str]) -> int:
         click.echo("interrupted", err=True)
         return INTERRUPTED
     from runner.cli.messages import in_options
-    from runner.errors import (
+    from runner.core.errors import (
         ColumnsError,
         FailedRowsError,
         InputError,
@@ -72,8 +72,8 @@ def _report(error: Exception, given: Sequence[str]) -> int:
         OverwriteError,
         ResumeError,
     )
-    from runner.output.files import WriteError
-    from runner.store.errors import StoreError
+    from runner.results.output.files import WriteError
+    from runner.results.store.errors import StoreError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
     from sandboxes.guest.supervisor.shortage import why
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from runner.cli import values
-from runner.datasets.rows import Empty
-from runner.errors import InputError
-from runner.evaluators.requirements import plain, read_requirements
-from runner.project.presets import PRESETS
-from runner.request import RunRequest
-from runner.results.worst import Show
+from runner.core.errors import InputError
+from runner.core.text import near, printable, read_bounded, whole, why
+from runner.core.types import DialectFailures, Evaluator, InputMapping
+from runner.engine.request import RunRequest
+from runner.engine.scoring.worst import Show
+from runner.inputs.datasets.rows import Empty
+from runner.inputs.evaluators.requirements import plain, read_requirements
+from runner.runs.project.presets import PRESETS
 from runner.runs.stored import find
-from runner.text import near, printable, read_bounded, whole, why
-from runner.types import DialectFailures, Evaluator, InputMapping
 from sandboxes.base import MB, Isolation, Language, Limits, SandboxConfig
 from sandboxes.env import all_variables as variables
 from sandboxes.refusals import VARIABLE_NAME
@@ -86,7 +86,7 @@ class SandboxOptions:
     def find(self, name: str) -> Evaluator:
         """The evaluator of a name, or the code of `--inline`. Raises EvaluatorError and StoreError."""
         if self.inline is not None:
-            from runner.evaluators.inline import read_inline  # here: most evaluators are files
+            from runner.inputs.evaluators.inline import read_inline  # here: most evaluators are files
 
             language, failures = self.language or "python", self.dialect_failures
             return read_inline(self.inline, dialect=self.dialect or "promptfoo", language=language, failures=failures)

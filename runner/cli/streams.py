@@ -10,7 +10,7 @@ import sys
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
-from runner.cli import workflow_commands
+from runner.results.reports import workflow_commands
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

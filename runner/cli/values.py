@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NoReturn, TypeVar
 
-from runner.datasets.streams import refuse_encoding
-from runner.errors import InputError, PathError
-from runner.evaluators.parameters import expected
-from runner.text import printable
-from runner.types import Evaluator, InputMapping, ParameterSpec
+from runner.core.errors import InputError, PathError
+from runner.core.text import printable
+from runner.core.types import Evaluator, InputMapping, ParameterSpec
+from runner.inputs.datasets.streams import refuse_encoding
+from runner.inputs.evaluators.parameters import expected
 from sandboxes.base import MB, Limits
 from sandboxes.record import first_problem
 
@@ -54,7 +54,7 @@ def encoding(name: str | None) -> str | None:
 def place(path: str | None) -> str | None:
     """The value of `--rows`. Raises InputError."""
     if path is not None:
-        from runner.datasets.places import parse_place  # here: few datasets name a place
+        from runner.inputs.datasets.places import parse_place  # here: few datasets name a place
 
         try:
             parse_place(path)

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from runner.errors import MappingError
-from runner.evaluators.program import aggregate_program
-from runner.results.figures import Figures, InvalidFiguresError, figures_of
-from runner.results.gathered import Gathered, GatherError
-from runner.results.outcome import KINDS, error_text
-from runner.text import printable
-from runner.types import Evaluator, ResultError
+from runner.core.errors import MappingError
+from runner.core.text import printable
+from runner.core.types import Evaluator, ResultError
+from runner.engine.scoring.figures import Figures, InvalidFiguresError, figures_of
+from runner.engine.scoring.gathered import Gathered, GatherError
+from runner.engine.scoring.outcome import KINDS, error_text
+from runner.inputs.evaluators.program import aggregate_program
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError
 from sandboxes.json_text import Encoded

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from runner.core.types import Evaluator
 from runner.engine.outer import OuterProgram
-from runner.types import Evaluator
 from sandboxes.base import Call, Execution, Isolation, Limits, Program, Sandbox, ScriptError
 
 ROUNDS = 64

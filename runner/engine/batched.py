@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from runner.core.types import Evaluator
 from runner.engine.outer import OuterProgram
-from runner.types import Evaluator
 from sandboxes.base import Call, Execution, Limits, ScriptError
 
 _LIST = 16
@@ -23,7 +23,7 @@ def is_batched(evaluator: Evaluator) -> bool:
     """True if the script of a dialect is called with lists."""
     if evaluator.dialect is None:
         return False
-    from runner.evaluators.foreign.registry import find  # here: a script of our own needs it not
+    from runner.inputs.evaluators.foreign.registry import find  # here: a script of our own needs it not
 
     return find(evaluator.dialect).batched
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runner.evaluators.python_versions import allows
-from runner.types import Evaluator
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.python_versions import allows
 from sandboxes.base import Sandbox
 from sandboxes.errors import UnsupportedConfigError
 

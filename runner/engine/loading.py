@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from runner.core.types import Evaluator
 from runner.engine.aggregate import Unscored
 from runner.engine.apart import with_apart
 from runner.engine.batched import BatchedProgram, is_batched
-from runner.evaluators.program import program
-from runner.types import Evaluator
+from runner.inputs.evaluators.program import program
 from sandboxes.base import Limits, Program, Sandbox
 from sandboxes.shield import finish
 

@@ -10,7 +10,7 @@ from functools import partial
 from time import perf_counter
 from typing import TypeAlias
 
-from runner.datasets.buffered import AtHand
+from runner.core.types import Case, Evaluator, InputMapping, Result
 from runner.engine.batched import is_batched, least_rows
 from runner.engine.batches import BATCH_ROWS, shared_batch
 from runner.engine.fit import refuse_unfit
@@ -18,10 +18,10 @@ from runner.engine.loading import Loading, load_evaluator
 from runner.engine.prefetch import Direct, Prefetcher, of_few
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
+from runner.engine.scoring.outcome import ResultFactory
 from runner.engine.window import most_waiting, take_results
-from runner.evaluators.given import Fill, Hash, fill_and_hash
-from runner.results.outcome import ResultFactory
-from runner.types import Case, Evaluator, InputMapping, Result
+from runner.inputs.datasets.buffered import AtHand
+from runner.inputs.evaluators.given import Fill, Hash, fill_and_hash
 from sandboxes.base import Call, Execution, Limits, Sandbox
 from sandboxes.errors import SandboxLostError
 from sandboxes.groups import one_by_one

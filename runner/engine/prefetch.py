@@ -11,7 +11,7 @@ from itertools import islice
 from time import perf_counter, thread_time
 from typing import Any, Generic, TypeVar
 
-from runner.datasets.buffered import AtHand, all_at_hand
+from runner.inputs.datasets.buffered import AtHand, all_at_hand
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from runner.types import Result
+from runner.core.types import Result
 from sandboxes.base import Call, Sandbox
 
 MOST_REPEATS = 1000

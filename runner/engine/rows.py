@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any, TypeAlias
 
+from runner.core.errors import MappingError, WorkError
+from runner.core.text import weight, whole
+from runner.core.types import Case
 from runner.engine.loading import Loading
 from runner.engine.row import Known, Row, seed_of
-from runner.errors import MappingError, WorkError
-from runner.evaluators.given import Fill, Hash
-from runner.results.outcome import ResultFactory
-from runner.text import weight, whole
-from runner.types import Case
+from runner.engine.scoring.outcome import ResultFactory
+from runner.inputs.evaluators.given import Fill, Hash
 from sandboxes.base import Call
 
 Keep: TypeAlias = Callable[[Case], dict[str, Any]]

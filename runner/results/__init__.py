@@ -1,1 +1,1 @@
-"""Results: normalising what a script returned, summing up a run, judging it by gates."""
+"""What is kept of a run, and read again: files, store, score cache, comparisons, reports."""

@@ -8,18 +8,18 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from runner.compare.files import find_source
-from runner.compare.pairs import Wish
-from runner.compare.runs import compare_sources
-from runner.compare.types import Comparison
-from runner.datasets.dataset import Dataset
-from runner.errors import DatasetError
-from runner.output.files import ResultsFiles
-from runner.output.row_cells import Layout
-from runner.request import Prepared, RunRequest
+from runner.core.errors import DatasetError
+from runner.core.text import printable, whole
+from runner.core.types import Direction, Evaluator, Result
+from runner.engine.request import Prepared, RunRequest
+from runner.inputs.datasets.dataset import Dataset
+from runner.results.compare.files import find_source
+from runner.results.compare.pairs import Wish
+from runner.results.compare.runs import compare_sources
+from runner.results.compare.types import Comparison
+from runner.results.output.files import ResultsFiles
+from runner.results.output.row_cells import Layout
 from runner.runs.stored import prepare
-from runner.text import printable, whole
-from runner.types import Direction, Evaluator, Result
 
 Name: TypeAlias = str | os.PathLike[str]
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runner.output.files import WriteError
-from runner.output.manifest import State
-from runner.reports.content import RunContent
-from runner.request import Prepared
-from runner.results.allowance import parse_allowed
-from runner.results.gates import judge, parse_gate
-from runner.results.label_notes import label_notes
-from runner.results.summary import Stats, Summary
-from runner.results.sums import Sums
-from runner.results.worst import ShownRows
-from runner.types import OutputConfig
+from runner.core.types import OutputConfig
+from runner.engine.request import Prepared
+from runner.engine.scoring.allowance import parse_allowed
+from runner.engine.scoring.gates import judge, parse_gate
+from runner.engine.scoring.label_notes import label_notes
+from runner.engine.scoring.summary import Stats, Summary
+from runner.engine.scoring.sums import Sums
+from runner.engine.scoring.worst import ShownRows
+from runner.results.output.files import WriteError
+from runner.results.output.manifest import State
+from runner.results.reports.content import RunContent
 
 if TYPE_CHECKING:
-    from runner.compare.baseline import Baseline
+    from runner.results.compare.baseline import Baseline
 
 
 class Conclusion:
@@ -38,7 +38,7 @@ class Conclusion:
         self.max_failed = self._allowed[0]
         self.baseline: Baseline | None = None
         if request.baseline is not None or request.fail_if_worse is not None or request.allow_inconclusive:
-            from runner.compare.baseline import baseline_of  # here: few runs have one
+            from runner.results.compare.baseline import baseline_of  # here: few runs have one
 
             self.baseline = baseline_of(request, evaluator)
 

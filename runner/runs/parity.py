@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import templates
-from runner.datasets.dataset import open_dataset
-from runner.datasets.lookahead import Lookahead
-from runner.datasets.rows import cases_from_rows
+from runner.core.errors import DatasetError, InputError
+from runner.core.text import printable, whole
+from runner.core.types import Case, Evaluator, InputMapping, Result
 from runner.engine.local import score
+from runner.engine.request import Path as Named
+from runner.engine.request import Prepared, Rows, RunRequest, refuse_lacking_columns
+from runner.engine.scoring.diff import KEPT, TOLERANCE, unlike, windows
 from runner.engine.threads import Detached
-from runner.errors import DatasetError, InputError
-from runner.evaluators.resolve import find_files, is_path, with_files
-from runner.examples.check import fill_example
-from runner.examples.load import Example, find_examples, for_language, read_examples
-from runner.request import Path as Named
-from runner.request import Prepared, Rows, RunRequest, refuse_lacking_columns
-from runner.results.diff import KEPT, TOLERANCE, unlike, windows
+from runner.inputs.datasets.dataset import open_dataset
+from runner.inputs.datasets.lookahead import Lookahead
+from runner.inputs.datasets.rows import cases_from_rows
+from runner.inputs.evaluators.resolve import find_files, is_path, with_files
+from runner.runs.examples.check import fill_example
+from runner.runs.examples.load import Example, find_examples, for_language, read_examples
 from runner.runs.stored import find as find_stored
 from runner.runs.stored import prepare
-from runner.text import printable, whole
-from runner.types import Case, Evaluator, InputMapping, Result
 from sandboxes.base import Language, Model, Sandbox, SandboxConfig
 from sandboxes.registry import find
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from runner.compare.types import Comparison
-from runner.errors import RequirementError
-from runner.results.summary import Summary
-from runner.results.worst import ShownRows
-from runner.types import Result
+from runner.core.errors import RequirementError
+from runner.core.types import Result
+from runner.engine.scoring.summary import Summary
+from runner.engine.scoring.worst import ShownRows
+from runner.results.compare.types import Comparison
 from sandboxes.base import Model
 
 
@@ -35,7 +35,7 @@ class Report(Model):
 
     def _repr_html_(self) -> str:
         """The summary and the shown rows, for a notebook."""
-        from runner.notebook.page import report_html
+        from runner.results.notebook.page import report_html
 
         return report_html(self.summary, self.shown)
 
@@ -46,8 +46,8 @@ class Report(Model):
         Only the rows in `shown` have their texts; `evaluate(…, report=…)` gathers more. Raises OutputError for a path
         that cannot be written, and WriteError where there is no room.
         """
-        from runner.reports.content import Rows, RunContent
-        from runner.reports.files import ReportFiles
+        from runner.results.reports.content import Rows, RunContent
+        from runner.results.reports.files import ReportFiles
 
         files = ReportFiles([os.fspath(path) for path in paths])
         rows = Rows({"": self.summary}, failed=files.failed, listed=files.listed)
@@ -77,8 +77,8 @@ class Report(Model):
         `max_abstained` bounds the rows that abstained. Raises InputError for what is no condition.
         """
         __tracebackhide__ = True  # of pytest: the caller's line says what was required
-        from runner.results.allowance import parse_allowed
-        from runner.results.gates import gate_words, judge, missing_rows, parse_gate
+        from runner.engine.scoring.allowance import parse_allowed
+        from runner.engine.scoring.gates import gate_words, judge, missing_rows, parse_gate
 
         summary = self.summary
         outputs = dict(summary.outputs) or {"": summary}
@@ -111,6 +111,6 @@ class Report(Model):
         return self._frame("to_arrow")
 
     def _frame(self, kind: str) -> Any:
-        from runner.output import frames
+        from runner.results.output import frames
 
         return getattr(frames, kind)(self.results, dict(self.summary.outputs) or {"": self.summary})

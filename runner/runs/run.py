@@ -7,36 +7,36 @@ from contextlib import AsyncExitStack, aclosing, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, BinaryIO
 
-from runner.datasets.dataset import Dataset
-from runner.datasets.frames import row_count
-from runner.datasets.lacking import Cases, kept_columns
-from runner.datasets.lookahead import Lookahead
+from runner.core.errors import FailedRowsError
+from runner.core.types import Case, Result
 from runner.engine.local import Watch
+from runner.engine.request import Prepared, Rows
 from runner.engine.row import Known
+from runner.engine.scoring.causes import Causes
+from runner.engine.scoring.summary import Summary
+from runner.engine.scoring.sums import Sums
+from runner.engine.scoring.worst import ShownRows
 from runner.engine.threads import Detached
-from runner.errors import FailedRowsError
-from runner.output.files import WriteError
-from runner.output.manifest import State
-from runner.output.row_cells import Layout, layout, run_layout
-from runner.output.sinks import Outputs
-from runner.reports.content import Rows as ReportRows
-from runner.reports.content import RunContent
-from runner.reports.files import ReportFiles
-from runner.request import Prepared, Rows
-from runner.results.causes import Causes
-from runner.results.summary import Summary
-from runner.results.sums import Sums
-from runner.results.worst import ShownRows
+from runner.inputs.datasets.dataset import Dataset
+from runner.inputs.datasets.frames import row_count
+from runner.inputs.datasets.lacking import Cases, kept_columns
+from runner.inputs.datasets.lookahead import Lookahead
+from runner.results.output.files import WriteError
+from runner.results.output.manifest import State
+from runner.results.output.row_cells import Layout, layout, run_layout
+from runner.results.output.sinks import Outputs
+from runner.results.reports.content import Rows as ReportRows
+from runner.results.reports.content import RunContent
+from runner.results.reports.files import ReportFiles
 from runner.runs.conclusion import Conclusion, first_rows, with_rate, write_all
-from runner.types import Case, Result
 from sandboxes.base import Sandbox
 from sandboxes.groups import each
 from sandboxes.shield import finish
 
 if TYPE_CHECKING:
-    from runner.output.resume import Resumed
-    from runner.output.stored_run import StoredRun
-    from runner.score_cache.known import ScoreCache
+    from runner.results.output.resume import Resumed
+    from runner.results.output.stored_run import StoredRun
+    from runner.results.score_cache.known import ScoreCache
 
 
 class Run:
@@ -217,7 +217,7 @@ class Run:
         there = self._there
         if not self.prepared.request.cache or (there is not None and there.finished):
             return there
-        from runner.score_cache.known import Both, open_scores  # here: most runs have no cache
+        from runner.results.score_cache.known import Both, open_scores  # here: most runs have no cache
 
         self._scores = await Detached(lambda: open_scores(self.prepared), "evalcell-scores").get()
         if self._scores is None or there is None:

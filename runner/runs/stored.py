@@ -9,21 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from runner.datasets.row_columns import ALL, RowColumns
-from runner.errors import EvaluatorError, InputError
-from runner.evaluators.load import HowRead
-from runner.evaluators.resolve import STORED, find_evaluator, is_reference
-from runner.request import Prepared, RunRequest
-from runner.request import prepare as prepare_request
-from runner.store.errors import NotStoredError, StoreError
-from runner.store.names import is_run
-from runner.types import Evaluator
+from runner.core.errors import EvaluatorError, InputError
+from runner.core.types import Evaluator
+from runner.engine.request import Prepared, RunRequest
+from runner.engine.request import prepare as prepare_request
+from runner.inputs.datasets.row_columns import ALL, RowColumns
+from runner.inputs.evaluators.load import HowRead
+from runner.inputs.evaluators.resolve import STORED, find_evaluator, is_reference
+from runner.results.store.errors import NotStoredError, StoreError
+from runner.results.store.names import is_run
 from sandboxes.base import Language
 
 if TYPE_CHECKING:
-    from runner.compare.files import Source
-    from runner.store.store import Store
-    from runner.store.types import RunInfo
+    from runner.results.compare.files import Source
+    from runner.results.store.store import Store
+    from runner.results.store.types import RunInfo
 
 
 def find(name: str | os.PathLike[str], language: Language | None = None, **how: Unpack[HowRead]) -> Evaluator:
@@ -34,7 +34,7 @@ def find(name: str | os.PathLike[str], language: Language | None = None, **how: 
     """
     if not isinstance(name, str) or not is_reference(name):
         return find_evaluator(name, language, **how)
-    from runner.store import open_store  # here: most runs keep nothing
+    from runner.results.store import open_store  # here: most runs keep nothing
 
     with open_store() as store:
         found = store.evaluator(name).evaluator(**how)
@@ -61,7 +61,7 @@ def prepare(
         evaluator = find(request.evaluator, request.language, **request.how_read)
     path = rows = None
     if request.dataset is not None and request.dataset.startswith(STORED):
-        from runner.store import open_store  # here: most runs keep nothing
+        from runner.results.store import open_store  # here: most runs keep nothing
 
         with open_store() as store:
             info = store.dataset(request.dataset.removeprefix(STORED))
@@ -88,7 +88,7 @@ def finished(base: str, new: str) -> Iterator[tuple[Source, Source]]:
 
     Raises NotComparableError, NotStoredError and StoreError.
     """
-    from runner.compare.files import find_source  # here, as below: most runs are compared with none
+    from runner.results.compare.files import find_source  # here, as below: most runs are compared with none
 
     with ExitStack() as stack:
         store = None
@@ -98,7 +98,7 @@ def finished(base: str, new: str) -> Iterator[tuple[Source, Source]]:
                 found.append(find_source(name))
                 continue
             if store is None:
-                from runner.store import open_store  # here: most comparisons are of files
+                from runner.results.store import open_store  # here: most comparisons are of files
 
                 store = stack.enter_context(open_store())
             found.append(stack.enter_context(source_of(store, found_run(store, name))))
@@ -125,7 +125,7 @@ def source_of(store: Store, run: RunInfo, beside: Path | None = None) -> Iterato
     from shutil import copyfileobj
     from tempfile import TemporaryDirectory
 
-    from runner.compare.files import Source
+    from runner.results.compare.files import Source
 
     summary = run.summary.model_dump(mode="json") if run.summary is not None else {}
     manifest = {

@@ -19,7 +19,8 @@ _EVERYWHERE = {"evalcell": "evalcell", "code": "evalcell's code, though not its 
 """What a worker and this program must have in common, in words."""
 _WORKERS = {"identity": "the sandbox", "lock": "packages"}
 """What workers must have in common, in words."""
-BUILD = ("sandboxes/guest/wasm/", "sandboxes/wasm/build/", "runner/server/web/build/", "runner/server/web/assets/")
+_WEB = "runner/server/http/web/"
+BUILD = ("sandboxes/guest/wasm/", "sandboxes/wasm/build/", f"{_WEB}build/", f"{_WEB}assets/")
 """What makes the guest and the page, which a wheel does not have."""
 _SHORT = 60  # characters of a fact in a message
 

@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from runner.output.parquet_writer import ParquetWriter
-from runner.output.row_cells import Layout
-from runner.output.writers import CsvWriter, JsonlWriter, JsonWriter, Writer
+from runner.results.output.parquet_writer import ParquetWriter
+from runner.results.output.row_cells import Layout
+from runner.results.output.writers import CsvWriter, JsonlWriter, JsonWriter, Writer
 from tests.bench.measure import EVALCELL, Figures, timed
 
 ROWS = 100_000

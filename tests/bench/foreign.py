@@ -7,9 +7,9 @@ import os
 import statistics
 from typing import Any
 
-from runner.evaluators.load import parse_evaluator
-from runner.evaluators.program import program
-from runner.types import Evaluator
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.program import program
 from sandboxes import Call, Limits, Program, SandboxConfig
 from sandboxes.registry import create
 from tests.bench.measure import Figures, children, run_time

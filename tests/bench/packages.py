@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from runner.evaluators.resolve import find_evaluator
+from runner.inputs.evaluators.resolve import find_evaluator
 from sandboxes import Call
 from sandboxes.boxes.host_files import view
 from templates import demo

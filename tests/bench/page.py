@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx
 
-from runner.server.web import static
+from runner.server.http.web import static
 from sandboxes import SandboxUnavailableError
 from tests.bench.measure import Figures, held
 from tests.browser import CHROMIUM
-from tests.server.served import Served
+from tests.server.http.served import Served
 
 KEYS = 40
 ROWS = 100_000

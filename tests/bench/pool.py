@@ -15,13 +15,13 @@ from typing import Any
 
 import httpx
 
-from runner.evaluators.load import parse_evaluator
-from runner.pool.pool import Pool
-from runner.pool.types import RunJob, RunPart, RunSegment, TryJob
-from runner.request import RunRequest
+from runner.engine.request import RunRequest
+from runner.inputs.evaluators.load import parse_evaluator
+from runner.runs.pool.pool import Pool
+from runner.runs.pool.types import RunJob, RunPart, RunSegment, TryJob
 from sandboxes.guest.supervisor.procfs import descendants
 from tests.bench.measure import OUTPUT, REFERENCE, Figures, dataset, held, ms, run, score, source, spread, timed
-from tests.server.served import Served
+from tests.server.http.served import Served
 
 RATE = 50.0
 """Requests in a second."""

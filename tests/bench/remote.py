@@ -12,9 +12,9 @@ import statistics
 import time
 from contextlib import aclosing
 
-from runner.datasets.rows import cases_from_rows
 from runner.engine.local import score
-from runner.evaluators.resolve import find_evaluator
+from runner.inputs.datasets.rows import cases_from_rows
+from runner.inputs.evaluators.resolve import find_evaluator
 from tests.bench.measure import OUTPUT, REFERENCE, Figures, spread
 
 ROWS, BATCH, MACHINES, LATENCY, ROUNDS = 1000, 100, 4, 0.1, 3

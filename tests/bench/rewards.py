@@ -7,7 +7,7 @@ import statistics
 from typing import Any
 
 from runner import SandboxConfig, evaluate
-from runner.rewards import reward
+from runner.runs.rewards import reward
 from tests.bench.measure import Figures, spread, timed
 
 BATCH = 64

@@ -21,9 +21,9 @@ from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
-from runner.datasets.rows import cases_from_rows
 from runner.engine import local
-from runner.evaluators.load import parse_evaluator
+from runner.inputs.datasets.rows import cases_from_rows
+from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.base import SandboxConfig
 from sandboxes.cluster import sandbox as cluster
 from sandboxes.cluster.sandbox import on_cluster

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tests.bench.measure import Figures, run, spread, timed
-from tests.server.served import Served
+from tests.server.http.served import Served
 
 ROUNDS = 5
 ROOT = Path(__file__).parents[2]

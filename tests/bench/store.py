@@ -12,12 +12,12 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from runner.evaluators.load import parse_evaluator
-from runner.store import open_store
-from runner.store.segments import SegmentBuilder
-from runner.store.store import Store
-from runner.store.types import RunSpec, Selection
-from runner.types import Result
+from runner.core.types import Result
+from runner.inputs.evaluators.load import parse_evaluator
+from runner.results.store import open_store
+from runner.results.store.segments import SegmentBuilder
+from runner.results.store.store import Store
+from runner.results.store.types import RunSpec, Selection
 from tests.bench.compare import row
 from tests.bench.measure import Figures, timed
 

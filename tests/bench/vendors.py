@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runner.api.warm import WarmRun, row_request
-from runner.types import InputMapping
+from runner.core.types import InputMapping
+from runner.runs.api.warm import WarmRun, row_request
 from sandboxes import SandboxConfig
 from sandboxes.guest.supervisor import procfs
 from tests.bench.measure import EVALCELL, Figures, run, spread, timed
 from tests.bench.side_by_side import Bare, waiting
-from tests.foreign.vendors.comparison import Row, real_rows
-from tests.foreign.vendors.environment import HERE, UnavailableError, oracle_command, python, variables
+from tests.inputs.foreign.vendors.comparison import Row, real_rows
+from tests.inputs.foreign.vendors.environment import HERE, UnavailableError, oracle_command, python, variables
 
 TIMES = 6
 """The 200 real rows, so often."""
@@ -32,7 +32,7 @@ class Case(NamedTuple):
     """A script, and what its tool's runner is."""
 
     script: str
-    """A file of the tool's folder in `tests/foreign/vendors/scripts`, and the name in it."""
+    """A file of the tool's folder in `tests/inputs/foreign/vendors/scripts`, and the name in it."""
     oracle: str = ""
     """Named by the tool, unless it says otherwise."""
     given: dict[str, Any] = {}  # noqa: RUF012

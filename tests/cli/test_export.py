@@ -1,4 +1,4 @@
-"""`evalcell export` and `evalcell lines`. tests/foreign/vendors/in_tools.py has the files in the tools themselves."""
+"""`evalcell export` and `evalcell lines`. `in_tools.py` has the files in the tools themselves."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from runner import SandboxConfig
-from runner.errors import EvaluatorError, InputError
-from runner.export import RowScorer
-from runner.export.lines import MOST, score_lines
-from runner.types import InputMapping, Result
+from runner.core.errors import EvaluatorError, InputError
+from runner.core.types import InputMapping, Result
+from runner.runs.export import RowScorer
+from runner.runs.export.lines import MOST, score_lines
 from sandboxes import SandboxUnavailableError, find
 from sandboxes.errors import UnsupportedConfigError
 from tests.cli.commands import evalcell
@@ -113,7 +113,7 @@ def test_a_name_with_a_place_of_the_file_stays_a_name(folder: Path, place: str) 
     code = [line for line in made.split("\n") if not line.startswith("//")]
     assert f'const EVALUATOR = fileURLToPath(new URL(".", import.meta.url)) + {json.dumps(name)};' in code
     assert f"namedScores[{json.dumps(name.removesuffix('.py'))}] = result.score" in made
-    template = Path("runner/export/promptfoo.mjs")
+    template = Path("runner/runs/export/promptfoo.mjs")
     assert len(made.split("\n")) == len((ROOT / template).read_text("utf-8").split("\n"))
     beside = "\n".join(code).replace(json.dumps(name), "").replace(json.dumps(name.removesuffix(".py")), "")
     assert "process.exit" not in beside
@@ -257,7 +257,7 @@ def test_a_line_that_cannot_be_said_ends_it() -> None:
 def test_lines_end_with_3_where_all_that_could_be_scored_was_lost(
     monkeypatch: pytest.MonkeyPatch, outcomes: set[str], code: int
 ) -> None:
-    monkeypatch.setattr("runner.export.lines.score_lines", lambda *_: outcomes)
+    monkeypatch.setattr("runner.runs.export.lines.score_lines", lambda *_: outcomes)
     assert evalcell("lines", "exact-match").exit_code == code
 
 
@@ -265,7 +265,7 @@ def test_lines_end_with_3_where_the_sandbox_does_not_open(monkeypatch: pytest.Mo
     def closed(_: object) -> None:
         raise SandboxUnavailableError("no sandbox today; install one")
 
-    monkeypatch.setattr("runner.api.warm.WarmRun", closed)
+    monkeypatch.setattr("runner.runs.api.warm.WarmRun", closed)
     result = evalcell("lines", "exact-match", input='{"output": "4", "reference": "4"}\n[]\n')
     assert result.exit_code == 3, result.output
     assert "no sandbox today" in result.stdout

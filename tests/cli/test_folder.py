@@ -81,7 +81,7 @@ def test_the_manifest_ends_after_it_begins_though_the_date_is_set_meanwhile(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     days = iter(range(28, 0, -1))
-    monkeypatch.setattr("runner.output.manifest._now", lambda: datetime(2026, 2, next(days), tzinfo=UTC))
+    monkeypatch.setattr("runner.results.output.manifest._now", lambda: datetime(2026, 2, next(days), tzinfo=UTC))
     assert run("length.py", "data.jsonl", "-q", "-o", "run/").exit_code == 0
     started, finished = (datetime.fromisoformat(manifest()[name]) for name in ("started", "finished"))
     assert timedelta(0) <= finished - started < timedelta(hours=1)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from runner.pool.process import WorkerProcess
+from runner.runs.pool.process import WorkerProcess
 from sandboxes.boxes import tiers
 from sandboxes.packages import find_uv
 from sandboxes.programs import find_program

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from runner import evaluate, evaluate_project
-from runner.client.rows import refuse_unreadable
-from runner.errors import DatasetError, InputError, NotComparableError
+from runner.core.errors import DatasetError, InputError, NotComparableError
+from runner.server.client.rows import refuse_unreadable
 from sandboxes import SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.regular import open_regular, read_regular

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from runner.output.links import open_own
+from runner.results.output.links import open_own
 from tests.cli.commands import evalcell, run
 
 SAME = "def evaluate(output):\n    return 1.0\n"

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from runner.pool.process import WorkerProcess
+from runner.runs.pool.process import WorkerProcess
 from sandboxes.errors import SandboxLostError
 from sandboxes.packages import interpreter_facts
 from sandboxes.packages.resolution import interpreter

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from runner import evaluate, evaluate_all, evaluate_project
-from runner.errors import OutputError, OverwriteError, ResumeError
+from runner.core.errors import OutputError, OverwriteError, ResumeError
 from sandboxes import SandboxConfig
 from tests.cli.commands import evalcell, run, write_rows
 from tests.cli.test_process import COMMAND, ENV, start, wait_for_rows
@@ -166,7 +166,7 @@ def test_what_is_no_run_s_is_not_replaced_either() -> None:
 
 def test_another_run_may_have_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both looked at an empty folder; the other has ended meanwhile."""
-    from runner.output.folder import ResultsFolder
+    from runner.results.output.folder import ResultsFolder
 
     assert run("seen.py", "rows.jsonl", "-o", "other/", "-q").exit_code == 0
     before = Path("other/results.jsonl").read_bytes()

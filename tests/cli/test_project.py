@@ -12,10 +12,10 @@ import pytest
 
 from runner import InputError, evaluate_project
 from runner.cli.main import cli
-from runner.errors import ResumeError
-from runner.project.load import find_project, line_of, read_project
-from runner.project.parts import parts
-from runner.project.types import Project, Settings
+from runner.core.errors import ResumeError
+from runner.runs.project.load import find_project, line_of, read_project
+from runner.runs.project.parts import parts
+from runner.runs.project.types import Project, Settings
 from tests.cli.commands import LENGTH, evalcell, run, write_rows
 from tests.test_how_to import PAGES, blocks
 from tests.test_how_to import SAME as PAGE_SCRIPT

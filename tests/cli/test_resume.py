@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from runner import evaluate
-from runner.errors import OutputError, ResumeError
-from runner.output.folder_lock import FolderLock
+from runner.core.errors import OutputError, ResumeError
+from runner.results.output.folder_lock import FolderLock
 from sandboxes import SandboxConfig, SandboxUnavailableError, find
 from tests.cli.commands import header, run, write_rows
 from tests.cli.test_process import start, wait_for_rows

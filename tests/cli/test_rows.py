@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli.views.charts import WIDTH, charts, outcome_bar
-from runner.results.summary import Stats, Summary
+from runner.engine.scoring.summary import Stats, Summary
 from tests.cli.commands import evalcell, header, write_rows
 
 SCORE = "def evaluate(output, reference):\n    return float(len(output))\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli.sandbox_options import MAX_LOCK, SandboxOptions
-from runner.errors import InputError
+from runner.core.errors import InputError
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.registry import find

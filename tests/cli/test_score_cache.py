@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from runner import evaluate
-from runner.evaluators.load import parse_evaluator
-from runner.score_cache import store
-from runner.score_cache.randomness import draws
-from runner.score_cache.store import Store
-from runner.types import DialectFailures
+from runner.core.types import DialectFailures
+from runner.inputs.evaluators.load import parse_evaluator
+from runner.results.score_cache import store
+from runner.results.score_cache.randomness import draws
+from runner.results.score_cache.store import Store
 from sandboxes import SandboxConfig
 from sandboxes.base import Language
 from sandboxes.errors import SandboxError
@@ -373,7 +373,7 @@ def test_it_is_bounded(scores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "MOST", 1 << 20)
     monkeypatch.setattr(store, "MOST_VALUE", 10_000)
     today = [100.0 * 86_400]
-    monkeypatch.setattr("runner.score_cache.store.time.time", lambda: today[0])
+    monkeypatch.setattr("runner.results.score_cache.store.time.time", lambda: today[0])
     for part in range(4):
         today[0] += 86_400
         kept = Store(print)

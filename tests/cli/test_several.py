@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runner import InputError, InputMapping, OutputError, evaluate_all
-from runner.errors import ColumnsError
-from runner.project.suite import own, refuse_names
+from runner.core.errors import ColumnsError
+from runner.runs.project.suite import own, refuse_names
 from tests.cli.commands import LENGTH, run, write_rows
 
 SAME = "def evaluate(output, reference='xxx'):\n    return float(output == reference)\n"

@@ -66,7 +66,7 @@ def test_a_plain_run_imports_no_more_than_it_uses(here: Path) -> None:
     found = set(json.loads(done.stderr.splitlines()[-1]))
     known = {"runner", "sandboxes", "templates", "click", "rich", "platformdirs", *sys.stdlib_module_names}
     assert {name for name in found if name.partition(".")[0] not in known} == set()
-    assert {"importlib.metadata", "runner.compare", "runner.project.types", "sqlite3"} & found == set()
+    assert {"importlib.metadata", "runner.results.compare", "runner.runs.project.types", "sqlite3"} & found == set()
     of_others = {f"runner.cli.commands.{module}" for module in BY_MODULE}
     assert of_others & found == set()
 
@@ -79,7 +79,7 @@ def test_a_quiet_run_does_without_what_prints_tables_and_writes_rows(here: Path)
         "print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
-    unused = {"ctypes", "fractions", "rich", "runner.cli.messages", "runner.output.writers"}
+    unused = {"ctypes", "fractions", "rich", "runner.cli.messages", "runner.results.output.writers"}
     assert not unused & set(done.stdout.split())
 
 

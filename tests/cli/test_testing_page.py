@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.examples.load import ExampleColumns, Expected
+from runner.runs.examples.load import ExampleColumns, Expected
 from sandboxes import SandboxUnavailableError, find
 from tests.cli.commands import evalcell
 

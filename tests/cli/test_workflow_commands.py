@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runner.cli import workflow_commands
-from runner.cli.workflow_commands import Guard, guarded, in_job
-from runner.text import json_text
+from runner.core.text import json_text
+from runner.results.reports import workflow_commands
+from runner.results.reports.workflow_commands import Guard, guarded, in_job
 from tests.cli.commands import header, write_rows
 from tests.cli.test_github_action import Hub, Job
 

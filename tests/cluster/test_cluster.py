@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runner import evaluate
-from runner.types import Result
+from runner.core.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.base import Isolation
 from sandboxes.cluster import budget, files

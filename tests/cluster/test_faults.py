@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from runner import evaluate, stream
-from runner.request import RunRequest, prepare
+from runner.core.types import Result
+from runner.engine.request import RunRequest, prepare
 from runner.runs.run import Run
-from runner.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError
 from sandboxes.cluster import pool
 from tests.cluster.nodes import Nodes

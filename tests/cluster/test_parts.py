@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from runner.parts import cluster as parts_cluster
-from runner.parts import plan
-from runner.parts.cluster import ClusterWorker
-from runner.parts.run import PartsRun
-from runner.parts.types import PartLostError
-from runner.request import RunRequest, prepare
+from runner.engine.request import RunRequest, prepare
+from runner.runs.parts import cluster as parts_cluster
+from runner.runs.parts import plan
+from runner.runs.parts.cluster import ClusterWorker
+from runner.runs.parts.run import PartsRun
+from runner.runs.parts.types import PartLostError
 from sandboxes.base import SandboxConfig
 from sandboxes.cluster.connection import Connection
 from sandboxes.errors import SandboxUnavailableError
 from tests.cli.commands import evalcell
-from tests.parts import s3
-from tests.parts.conftest import SCRIPT, results, rows, summary, write
+from tests.runs.parts import s3
+from tests.runs.parts.conftest import SCRIPT, results, rows, summary, write
 
 
 @pytest.fixture

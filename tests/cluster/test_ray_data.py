@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from runner import InputError, SandboxConfig, evalcell_scorer, evaluate
-from runner.api.ray_data import BatchScorer
+from runner.runs.api.ray_data import BatchScorer
 from tests.test_how_to import SAME, run
 
 SCRIPT = """

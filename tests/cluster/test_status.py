@@ -13,8 +13,8 @@ import pytest
 
 from runner import SandboxConfig, stream
 from runner.cli.commands.cluster import _print
-from runner.parts.run import PartsRun
-from runner.request import RunRequest, prepare
+from runner.engine.request import RunRequest, prepare
+from runner.runs.parts.run import PartsRun
 from sandboxes.cluster.status import ClusterStatus, NodeStatus, WorkerStatus, _differences, look
 from tests.cli.commands import evalcell
 

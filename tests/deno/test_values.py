@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sandboxes import Isolation
 from tests.deno.opened import Opened
-from tests.runner.test_rules import TABLES
+from tests.inputs.test_rules import TABLES
 
 pytestmark = pytest.mark.rotating("deno", "deno")
 

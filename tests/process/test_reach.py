@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import templates
-from runner.evaluators.program import program
-from runner.evaluators.resolve import find_evaluator
+from runner.inputs.evaluators.program import program
+from runner.inputs.evaluators.resolve import find_evaluator
 from sandboxes import Call
 from sandboxes.base import Isolation, Script
 from sandboxes.boxes.launch import Tier

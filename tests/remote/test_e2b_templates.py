@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import templates
-from runner.evaluators.resolve import find_evaluator
-from runner.examples.check import compare_result
+from runner.inputs.evaluators.resolve import find_evaluator
+from runner.runs.examples.check import compare_result
 from sandboxes import Isolation, Sandbox, SandboxConfig
 from sandboxes.base import Language
 from sandboxes.remote.e2b.provider import E2BProvider

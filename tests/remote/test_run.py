@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from runner import evaluate
-from runner.evaluators.load import parse_evaluator
-from runner.evaluators.resolve import choose
+from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.resolve import choose
 from sandboxes import SandboxUnavailableError, UnsupportedConfigError, registry
 from sandboxes.base import Capabilities
 from sandboxes.remote.sandbox import RemoteSandbox
@@ -61,8 +61,8 @@ def evaluate(output):
     wanted = script('dependencies = ["iniconfig"]', body)
 
     async def work() -> list[Any]:
-        from runner.datasets.rows import cases_from_rows
         from runner.engine.local import score
+        from runner.inputs.datasets.rows import cases_from_rows
 
         async with box:
             seen.extend(machine["network"] for machine in e2b.state().machines)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.pool.pool import Pool
+from runner.runs.pool.pool import Pool
 from sandboxes.base import SandboxConfig
-from tests.pool.jobs import dry_run, with_pool
 from tests.remote.trying import Trying
+from tests.runs.pool.jobs import dry_run, with_pool
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.rotating("faults at a provider", "remote", "pool")]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from runner import evaluate
-from runner.evaluators.load import parse_evaluator
-from runner.evaluators.resolve import choose
+from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.resolve import choose
 from sandboxes import Isolation, SandboxConfig, SandboxLostError, UnsupportedConfigError, registry
 from sandboxes.boxes.host_files import reachable
 from sandboxes.deno.binary import find_deno

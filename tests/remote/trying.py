@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from runner.datasets.rows import cases_from_rows
+from runner.core.types import Evaluator, Result
 from runner.engine.local import score
-from runner.evaluators.load import parse_evaluator
-from runner.types import Evaluator, Result
+from runner.inputs.datasets.rows import cases_from_rows
+from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes import Limits, Sandbox, SandboxError
 from sandboxes.registry import find
 from sandboxes.remote.config import RemoteConfig

@@ -25,7 +25,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from runner import SandboxConfig, stream
-from runner.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.deno import DenoConfig
 from sandboxes.guest.supervisor import procfs
 from sandboxes.process import ProcessConfig

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from runner.core.types import Result
 from runner.engine.aggregate import Aggregation
-from runner.evaluators.load import parse_evaluator
-from runner.results.figures import Figures
-from runner.types import Result
+from runner.engine.scoring.figures import Figures
+from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes import Call
 from tests.sandboxes.backends import LIMITS, Backend
 from tests.sandboxes.languages import Each

@@ -13,14 +13,14 @@ from contextlib import aclosing, nullcontext, suppress
 import anyio
 import pytest
 
-from runner.datasets.rows import cases_from_rows
+from runner.core.types import Result
 from runner.engine.local import score
-from runner.evaluators.load import parse_evaluator
+from runner.inputs.datasets.rows import cases_from_rows
+from runner.inputs.evaluators.load import parse_evaluator
 from runner.runs.parity import together
-from runner.types import Result
 from sandboxes.guest.supervisor import procfs
 from tests.descriptors import held
-from tests.runner.prepared import prepared
+from tests.engine.prepared import prepared
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, unavailable
 from tests.stopping import EVERY, Stopping
 

@@ -11,8 +11,8 @@ import pytest
 
 import templates
 from runner import InputMapping, evaluate
-from runner.evaluators.resolve import find_evaluator
-from runner.types import Result
+from runner.core.types import Result
+from runner.inputs.evaluators.resolve import find_evaluator
 from sandboxes import SandboxConfig, SandboxUnavailableError, backends, find
 from sandboxes.base import Language, Limits
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 import templates
-from runner.evaluators.resolve import find_evaluator
+from runner.inputs.evaluators.resolve import find_evaluator
 from sandboxes.base import Language
 from sandboxes.deno.binary import find_deno
 from sandboxes.errors import SandboxUnavailableError

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import InputError, evaluate
-from runner.types import InputMapping
+from runner.core.types import InputMapping
 from templates.composite.evaluator import AXES
 from templates.composite.evaluator import evaluate as composite
 from templates.pairwise.evaluator import evaluate as pairwise

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from runner import InputError, evaluate
-from runner.api.run import check_examples
-from runner.types import InputMapping
+from runner.core.types import InputMapping
+from runner.runs.api.run import check_examples
 from sandboxes import SandboxConfig, find
 from sandboxes.base import Limits
 from templates.contains.evaluator import evaluate as contains

@@ -10,8 +10,8 @@ import pytest
 
 import templates
 from runner import SandboxConfig, evaluate
-from runner.evaluators.load import parse_evaluator
-from runner.results.summary import Summary
+from runner.engine.scoring.summary import Summary
+from runner.inputs.evaluators.load import parse_evaluator
 from runner.runs.report import Report
 from tests.templates.scoring import need
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner import InputMapping, SandboxConfig, evaluate
-from runner.types import Result
+from runner.core.types import Result
 from sandboxes import Limits, SandboxUnavailableError, find
 
 SECRET = "def check(candidate):\n    assert candidate(3) == 7919\n    assert abs(candidate(4) - 7927.5) < 1e-6\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner import SandboxConfig, evaluate
-from runner.types import Result
+from runner.core.types import Result
 from sandboxes import SandboxUnavailableError
 from sandboxes.base import Isolation
 from templates.parts.quiet import leaves_nothing

@@ -9,7 +9,7 @@ import pytest
 
 import templates
 from runner import InputMapping, SandboxConfig, evaluate
-from runner.types import Result
+from runner.core.types import Result
 from sandboxes import Limits, SandboxUnavailableError, find
 from sandboxes.base import Isolation
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import templates
-from runner.evaluators.column import BY_NAME
-from runner.evaluators.resolve import find_evaluator
+from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.resolve import find_evaluator
 
 PYTHON = [name for name in templates.names() if "python" in templates.languages(name)]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from docs.catalogue import PAGE
-from runner.types import Result
+from runner.core.types import Result
 from templates.regex.evaluator import evaluate as regex
 from tests.templates.scoring import Place, score
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from runner import InputMapping, evaluate
-from runner.errors import InputError
-from runner.types import Result
+from runner.core.errors import InputError
+from runner.core.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError
 from sandboxes.base import Limits
 

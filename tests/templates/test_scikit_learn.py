@@ -20,9 +20,9 @@ from click.testing import CliRunner
 import templates
 from runner import Continuous, InputMapping, MappingError, evaluate, read_evaluator
 from runner.cli.main import cli
-from runner.evaluators.mapping import bind
-from runner.evaluators.resolve import find_evaluator
-from runner.types import Result
+from runner.core.types import Result
+from runner.inputs.evaluators.mapping import bind
+from runner.inputs.evaluators.resolve import find_evaluator
 from sandboxes import SandboxConfig, SandboxUnavailableError, create
 from sandboxes.packages import install, resolve
 

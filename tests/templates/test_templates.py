@@ -11,13 +11,13 @@ import pytest
 
 import templates
 from runner import Continuous, evaluate
-from runner.evaluators.resolve import find_evaluator
-from runner.examples.check import compare_result
-from runner.examples.load import for_language, read_examples
+from runner.core.types import Result
+from runner.inputs.evaluators.resolve import find_evaluator
+from runner.runs.examples.check import compare_result
+from runner.runs.examples.load import for_language, read_examples
 from runner.runs.parity import ParityTally
-from runner.types import Result
 from sandboxes import SandboxUnavailableError, find
-from tests.runner.prepared import prepared
+from tests.engine.prepared import prepared
 from tests.templates.ways import BACKENDS, Opened, Way, ways
 
 SHARED = Path(__file__).parents[2].parent / "shared"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.errors import InputError
+from runner.core.errors import InputError
 from templates.bleu.evaluator import evaluate as bleu
 from templates.numeric_closeness.evaluator import evaluate as numeric_closeness
 from templates.numeric_closeness.evaluator import number

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runner.types import Result
+from runner.core.types import Result
 from sandboxes import SandboxUnavailableError
 from sandboxes.deno.binary import find_deno
 from templates.token_overlap_cosine.evaluator import WORD, four_places, number_as_text

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pytest
 
 import templates
+from runner.core.types import Evaluator, Result
 from runner.engine.local import score
-from runner.evaluators.resolve import choose, find_evaluator
-from runner.examples.check import fill_example
-from runner.examples.load import Example, for_language, read_examples
-from runner.types import Evaluator, Result
+from runner.inputs.evaluators.resolve import choose, find_evaluator
+from runner.runs.examples.check import fill_example
+from runner.runs.examples.load import Example, for_language, read_examples
 from sandboxes import Sandbox, SandboxConfig, SandboxUnavailableError, backends, create, find
 from sandboxes.base import Language
 

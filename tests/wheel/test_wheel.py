@@ -68,9 +68,9 @@ def test_it_fits_every_platform_and_carries_guest_and_notices_but_no_build(wheel
     kept = (path.relative_to(PROJECT) for path in (PROJECT / "templates").rglob("*") if path.suffix in SUFFIXES)
     assert {path.as_posix() for path in kept} <= set(names)
     assert any(n.endswith("licenses/docs/licenses/cpython.txt") for n in names)
-    sources = ("tests/", "sandboxes/wasm/build/", "sandboxes/guest/wasm/", "runner/server/web/build/")
-    assert not [n for n in names if n.startswith((*sources, "runner/server/web/assets/"))]
-    static = [n.rpartition("/")[2].split(".")[0] for n in names if n.startswith("runner/server/web/_static/")]
+    sources = ("tests/", "sandboxes/wasm/build/", "sandboxes/guest/wasm/", "runner/server/http/web/build/")
+    assert not [n for n in names if n.startswith((*sources, "runner/server/http/web/assets/"))]
+    static = [n.rpartition("/")[2].split(".")[0] for n in names if n.startswith("runner/server/http/web/_static/")]
     assert sorted(static) == ["editor", "icon", "manifest", "page", "page"]
 
 
@@ -158,8 +158,8 @@ def test_a_module_in_the_current_folder_is_not_taken_for_ours(installed: Path, t
 
 @pytest.mark.rotating("what a wheel needs installed", "wheel")
 def test_with_the_extra_it_keeps_runs(wheel: Path, installed: Path, tmp_path: Path) -> None:
-    revisions = sorted(path.name for path in (PROJECT / "runner" / "store" / "migrations" / "versions").glob("r*.py"))
-    folder = "runner/store/migrations/versions/"
+    folder = "runner/results/store/migrations/versions/"
+    revisions = sorted(path.name for path in (PROJECT / folder).glob("r*.py"))
     assert revisions == sorted(
         name.removeprefix(folder) for name in zipfile.ZipFile(wheel).namelist() if name.startswith(f"{folder}r")
     )

@@ -15,14 +15,14 @@ from rich.text import Text
 from runner.cli.exit_codes import DONE
 from runner.cli.values import place
 from runner.cli.views import render
-from runner.datasets.dataset import SUFFIXES, open_dataset, refuse_irregular
-from runner.datasets.streams import PACKED
-from runner.datasets.unnest import write_rows
-from runner.evaluators.resolve import STORED, find_evaluator
-from runner.store import open_store
-from runner.store.names import parted
-from runner.store.types import DatasetInfo, EvaluatorInfo
-from runner.text import json_text, rows_of, size_of
+from runner.core.text import json_text, rows_of, size_of
+from runner.inputs.datasets.dataset import SUFFIXES, open_dataset, refuse_irregular
+from runner.inputs.datasets.streams import PACKED
+from runner.inputs.datasets.unnest import write_rows
+from runner.inputs.evaluators.resolve import STORED, find_evaluator
+from runner.results.store import open_store
+from runner.results.store.names import parted
+from runner.results.store.types import DatasetInfo, EvaluatorInfo
 from sandboxes.base import Language
 
 _LOOKED_AT = 1000  # rows for the names of columns

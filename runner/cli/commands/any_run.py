@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from runner.cli.commands import run
-from runner.datasets.location import is_pattern
+from runner.inputs.datasets.location import is_pattern
 
 
 def score(asked: run.Options) -> int:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from runner.cli.exit_codes import DONE
 from runner.cli.views import render
-from runner.text import size_of
+from runner.core.text import size_of
 from sandboxes.cache import VARIABLE, cache_dir
 from sandboxes.packages import CacheEntry, entries, prune
 

@@ -15,16 +15,16 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTE
 from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
-from runner.evaluators.mapping import bind
-from runner.evaluators.parameters import about
-from runner.evaluators.returns import return_notes
-from runner.request import Prepared
-from runner.results.label_notes import label_notes
-from runner.results.tally import Tally
-from runner.results.worst import Worst
+from runner.core.text import printable, whole
+from runner.core.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
+from runner.engine.request import Prepared
+from runner.engine.scoring.label_notes import label_notes
+from runner.engine.scoring.tally import Tally
+from runner.engine.scoring.worst import Worst
+from runner.inputs.evaluators.mapping import bind
+from runner.inputs.evaluators.parameters import about
+from runner.inputs.evaluators.returns import return_notes
 from runner.runs.stored import prepare
-from runner.text import printable, whole
-from runner.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
 from sandboxes.base import Problem
 
 _TRIED = 3
@@ -130,7 +130,7 @@ def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
     ]
     words: Mapping[str, str] = {}
     if evaluator.dialect is not None:
-        from runner.evaluators.foreign.registry import find as find_dialect  # here: most scripts are of none
+        from runner.inputs.evaluators.foreign.registry import find as find_dialect  # here: most scripts are of none
 
         dialect = find_dialect(evaluator.dialect)
         words = dialect.arguments

@@ -7,7 +7,7 @@ from rich.text import Text
 from runner.cli import signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED
 from runner.cli.views import render
-from runner.text import json_text
+from runner.core.text import json_text
 from sandboxes.cluster.status import ClusterStatus, look
 
 

@@ -11,17 +11,17 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTE
 from runner.cli.headings import on_the_command_line
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
-from runner.compare.gate import worse_gate
-from runner.compare.pairs import Wish
-from runner.compare.runs import compare_sources
-from runner.compare.types import Comparison
-from runner.errors import InputError
-from runner.reports.files import ReportFiles
-from runner.results.allowance import parse_allowed
-from runner.results.summary import GateResult
+from runner.core.errors import InputError
+from runner.core.text import json_text
+from runner.core.types import Direction
+from runner.engine.scoring.allowance import parse_allowed
+from runner.engine.scoring.summary import GateResult
+from runner.results.compare.gate import worse_gate
+from runner.results.compare.pairs import Wish
+from runner.results.compare.runs import compare_sources
+from runner.results.compare.types import Comparison
+from runner.results.reports.files import ReportFiles
 from runner.runs.stored import finished
-from runner.text import json_text
-from runner.types import Direction
 
 _SCORING = {field.name for field in fields(SandboxOptions)} - {"language"} | {"seed", "limit", "id"}
 """Options that finished runs have no use for."""

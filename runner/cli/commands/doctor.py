@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from runner.cli.doctor import Finding, diagnose
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE
 from runner.cli.messages import in_options
 from runner.cli.views import render
-from runner.doctor import Finding, diagnose
-from runner.text import json_text
+from runner.core.text import json_text
 
 _MARKS = {"ok": ("ok", "green"), "warning": ("look", "yellow"), "problem": ("WRONG", "red")}
 

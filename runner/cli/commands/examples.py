@@ -19,11 +19,11 @@ from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
-from runner.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
-from runner.examples.load import Example, find_examples, read_examples
-from runner.request import Prepared
-from runner.results.diff import windows
-from runner.text import json_text, printable
+from runner.core.text import json_text, printable
+from runner.engine.request import Prepared
+from runner.engine.scoring.diff import windows
+from runner.runs.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
+from runner.runs.examples.load import Example, find_examples, read_examples
 
 _SHOWN = 50  # failed examples in full
 _TEXT = 300  # characters of a text that differs

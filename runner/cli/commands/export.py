@@ -75,11 +75,11 @@ def _export(tool: str, script: str, threshold: float | None, file: str | None, *
 
     from runner.cli.commands.new import create
     from runner.cli.exit_codes import DONE
-    from runner.evaluators.load import split_entry
-    from runner.evaluators.resolve import is_path
-    from runner.export.files import TOOLS, Exported
-    from runner.output.manifest import scoring_options
-    from runner.text import printable
+    from runner.core.text import printable
+    from runner.inputs.evaluators.load import split_entry
+    from runner.inputs.evaluators.resolve import is_path
+    from runner.results.output.manifest import scoring_options
+    from runner.runs.export.files import TOOLS, Exported
 
     if threshold is not None and tool in ("inspect", "langsmith"):
         raise click.UsageError(f"--threshold decides which rows pass, and {tool} takes scores alone; leave it out.")
@@ -108,8 +108,8 @@ def _export(tool: str, script: str, threshold: float | None, file: str | None, *
 def _lines(script: str, threshold: float | None, **given: Any) -> int:
     from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE
     from runner.cli.values import standard_input
-    from runner.export.lines import score_lines
-    from runner.export.scorer import RowScorer, refuse_no_verdict
+    from runner.runs.export.lines import score_lines
+    from runner.runs.export.scorer import RowScorer, refuse_no_verdict
 
     asked = _asked(script, **given)
     refuse_no_verdict(asked.evaluator, threshold)
@@ -132,7 +132,7 @@ class _Asked(NamedTuple):
 
 def _asked(script: str, **given: Any) -> _Asked:
     from runner.cli.sandbox_options import SandboxOptions
-    from runner.request import RunRequest
+    from runner.engine.request import RunRequest
     from runner.runs.stored import prepare
 
     options = SandboxOptions(**given)

@@ -16,8 +16,8 @@ import click
 import httpx
 
 from runner.cli.exit_codes import COULD_NOT_JUDGE
-from runner.reports.markup import mark
-from runner.text import printable
+from runner.core.text import printable
+from runner.results.reports.markup import mark
 from sandboxes.regular import read_regular
 
 _LIMIT = 65_536

@@ -15,9 +15,9 @@ from rich.text import Text
 import templates
 from runner.cli.exit_codes import DONE
 from runner.cli.views import render
-from runner.errors import InputError, OutputError
-from runner.text import printable, whole
-from runner.version import installed
+from runner.core.errors import InputError, OutputError
+from runner.core.text import printable, whole
+from runner.core.version import installed
 from sandboxes.base import Language
 
 _SCRIPTS: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}

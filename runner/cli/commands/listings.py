@@ -10,7 +10,7 @@ import templates
 from runner.cli.exit_codes import DONE
 from runner.cli.messages import in_options
 from runner.cli.views import render
-from runner.evaluators.resolve import find_language, is_reference
+from runner.inputs.evaluators.resolve import find_language, is_reference
 from runner.runs.stored import find as find_stored
 from sandboxes.base import Capabilities, Language
 from sandboxes.errors import SandboxError, SandboxUnavailableError

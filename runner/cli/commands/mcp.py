@@ -25,14 +25,14 @@ def mcp() -> int:
     """
     need_packages("MCP", ("mcp", "sqlalchemy"), "mcp")
     # All of these take their time, and are for this command alone.
-    from runner import tracing
     from runner.cli import signals, streams
-    from runner.mcp.stdio import serve
-    from runner.pool.pool import Pool
-    from runner.server import logs
-    from runner.server.alone import close_to_others, placed, taken
-    from runner.service.service import Service
-    from runner.store import open_store
+    from runner.core import tracing
+    from runner.results.store import open_store
+    from runner.runs.pool.pool import Pool
+    from runner.server.http import logs
+    from runner.server.http.alone import close_to_others, placed, taken
+    from runner.server.mcp.stdio import serve
+    from runner.server.service.service import Service
     from sandboxes.remote.ledger import state_dir
 
     streams.talk()

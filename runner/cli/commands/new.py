@@ -13,10 +13,10 @@ from rich.text import Text
 import templates
 from runner.cli.exit_codes import DONE
 from runner.cli.views import render
-from runner.errors import InputError, OutputError
-from runner.evaluators.load import LANGUAGES
-from runner.evaluators.resolve import find_language
-from runner.text import printable, whole
+from runner.core.errors import InputError, OutputError
+from runner.core.text import printable, whole
+from runner.inputs.evaluators.load import LANGUAGES
+from runner.inputs.evaluators.resolve import find_language
 from sandboxes.base import Language
 
 _SUFFIXES = {language: suffix for suffix, language in LANGUAGES.items()}

@@ -19,10 +19,10 @@ from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
-from runner.request import Prepared
-from runner.results.diff import TOLERANCE, windows
+from runner.core.text import json_text, printable
+from runner.engine.request import Prepared
+from runner.engine.scoring.diff import TOLERANCE, windows
 from runner.runs.parity import Cases, Parity, ParityTally, RowDifference, open_cases, prepare_sides, together
-from runner.text import json_text, printable
 
 _TEXT = 300  # characters of a text that differs
 

@@ -9,9 +9,9 @@ from runner.cli.commands.run import Options, end, report, request_of
 from runner.cli.commands.step import tell_step
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
-from runner.parts.run import PartsRun
+from runner.core.text import rows_of
+from runner.runs.parts.run import PartsRun
 from runner.runs.stored import prepare
-from runner.text import rows_of
 
 
 def run(options: Options, named: str, dataset: str) -> int:

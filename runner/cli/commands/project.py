@@ -11,11 +11,11 @@ from runner.cli.commands.several import run_all
 from runner.cli.exit_codes import DONE
 from runner.cli.headings import on_the_command_line
 from runner.cli.views import render
-from runner.errors import InputError
-from runner.project.effects import effects
-from runner.project.load import FILE, PYPROJECT, find_project
-from runner.project.parts import parts, suites
-from runner.project.types import Project, Settings
+from runner.core.errors import InputError
+from runner.runs.project.effects import effects
+from runner.runs.project.load import FILE, PYPROJECT, find_project
+from runner.runs.project.parts import parts, suites
+from runner.runs.project.types import Project, Settings
 from runner.runs.stored import prepare
 
 _ALSO = ("evaluator", "project", "as_json", "quiet", "resume", "overwrite", "trust_config")

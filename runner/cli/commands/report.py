@@ -43,8 +43,8 @@ def report(runs: tuple[str, ...], reports: tuple[str, ...], compare: bool, toler
 
     Texts of rows are in it if the results carry them: `evalcell run ... --keep all`.
     """
-    from runner.api.run import write_report
     from runner.cli.views import render
+    from runner.runs.api.run import write_report
 
     write_report(runs, reports, compare=compare, tolerance=tolerance)
     if not quiet:

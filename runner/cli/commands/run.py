@@ -17,22 +17,22 @@ from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views.progress import Progress
-from runner.datasets.location import is_url
-from runner.output.folder import is_folder
-from runner.output.manifest import State
-from runner.request import RunRequest
-from runner.results.label_notes import label_notes
-from runner.results.overview import nothing_scored, verdict
-from runner.results.summary import Summary
-from runner.results.worst import WORST, Show, safe
+from runner.core.text import json_text, rows_of
+from runner.core.types import Evaluator
+from runner.engine.request import RunRequest
+from runner.engine.scoring.label_notes import label_notes
+from runner.engine.scoring.overview import nothing_scored, verdict
+from runner.engine.scoring.summary import Summary
+from runner.engine.scoring.worst import WORST, Show, safe
+from runner.inputs.datasets.location import is_url
+from runner.results.output.folder import is_folder
+from runner.results.output.manifest import State
 from runner.runs.run import Run
 from runner.runs.stored import prepare
-from runner.text import json_text, rows_of
-from runner.types import Evaluator
 from sandboxes.wasm import early
 
 if TYPE_CHECKING:
-    from runner.parts.run import PartsRun
+    from runner.runs.parts.run import PartsRun
 
 
 _COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}

@@ -8,12 +8,12 @@ from rich.text import Text
 
 from runner.cli.exit_codes import DONE
 from runner.cli.views import render
-from runner.results.worst import Worst
+from runner.core.text import json_text, rows_of, size_of
+from runner.core.types import Result
+from runner.engine.scoring.worst import Worst
+from runner.results.store import open_store
+from runner.results.store.types import RunInfo, Selection
 from runner.runs.stored import found_run
-from runner.store import open_store
-from runner.store.types import RunInfo, Selection
-from runner.text import json_text, rows_of, size_of
-from runner.types import Result
 
 _STYLES = {"failed": "red", "running": "green", "queued": "dim", "parked": "dim", "cancelled": "yellow"}
 

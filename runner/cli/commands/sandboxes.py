@@ -75,7 +75,7 @@ def sandboxes(
         from runner.cli.commands.try_sandbox import try_sandbox
 
         if requirements:
-            from runner.evaluators.requirements import read_requirements
+            from runner.inputs.evaluators.requirements import read_requirements
 
             packages += tuple(one for file in requirements for one in read_requirements(file, "--with-requirements"))
         return try_sandbox(name, env_file, packages, language)

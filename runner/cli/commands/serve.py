@@ -13,8 +13,8 @@ from runner.cli.exit_codes import DONE, need_packages
 from runner.cli.headings import option
 
 if TYPE_CHECKING:
-    from runner.server.entry import Entry
-    from runner.service.settings import Settings
+    from runner.server.http.entry import Entry
+    from runner.server.service.settings import Settings
 
 PORT = 8000
 _ALLOWED, _BOUNDS, _LOG = "What scripts may do", "Bounds", "What is logged"
@@ -82,16 +82,16 @@ def serve(folders: tuple[str, ...], **given: Any) -> int:
 
 def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
     # All of these take their time, and are for this command alone.
-    from runner import tracing
     from runner.cli import signals
-    from runner.pool.pool import Pool
-    from runner.server import logs
-    from runner.server.alone import close_to_others, placed, taken
-    from runner.server.app import create_app
-    from runner.server.listen import bind, serve
-    from runner.server.proxy import forwarders, root_path
-    from runner.service.service import Service
-    from runner.store import open_store
+    from runner.core import tracing
+    from runner.results.store import open_store
+    from runner.runs.pool.pool import Pool
+    from runner.server.http import logs
+    from runner.server.http.alone import close_to_others, placed, taken
+    from runner.server.http.app import create_app
+    from runner.server.http.listen import bind, serve
+    from runner.server.http.proxy import forwarders, root_path
+    from runner.server.service.service import Service
     from sandboxes.remote.ledger import state_dir
 
     settings = _settings(folders, given)
@@ -123,9 +123,9 @@ def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
 def _settings(folders: tuple[str, ...], given: dict[str, Any]) -> Settings:
     from pathlib import Path
 
-    from runner.errors import InputError
-    from runner.service.settings import Settings
-    from runner.text import printable
+    from runner.core.errors import InputError
+    from runner.core.text import printable
+    from runner.server.service.settings import Settings
 
     if (gone := next((folder for folder in folders if not os.path.isdir(folder)), None)) is not None:
         raise InputError(f"there is no folder {printable(gone)}; name one that holds results")
@@ -146,9 +146,9 @@ def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
     """Who may enter, and whether the token was made just now. Raises InputError."""
     import ipaddress
 
-    from runner.errors import InputError
-    from runner.server import token
-    from runner.server.entry import LOCAL, Entry, host_name
+    from runner.core.errors import InputError
+    from runner.server.http import token
+    from runner.server.http.entry import LOCAL, Entry, host_name
     from sandboxes.remote.ledger import state_dir
 
     names = []

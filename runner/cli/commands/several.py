@@ -19,12 +19,12 @@ from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.messages import in_options
 from runner.cli.views import render
-from runner.errors import FailedRowsError, InputError
-from runner.output.files import WriteError
-from runner.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
-from runner.reports.content import RunContent
-from runner.text import json_text
-from runner.types import Evaluator
+from runner.core.errors import FailedRowsError, InputError
+from runner.core.text import json_text
+from runner.core.types import Evaluator
+from runner.results.output.files import WriteError
+from runner.results.reports.content import RunContent
+from runner.runs.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 
 _ORDER = (INTERRUPTED, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, DONE)

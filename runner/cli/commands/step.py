@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from runner.reports.content import Part
-from runner.reports.step_summary import VARIABLE, append_step_summary
+from runner.results.reports.content import Part
+from runner.results.reports.step_summary import VARIABLE, append_step_summary
 
 
 def tell_step(contents: Callable[[], Sequence[Part]]) -> None:
@@ -14,7 +14,7 @@ def tell_step(contents: Callable[[], Sequence[Part]]) -> None:
     if not (path := os.environ.get(VARIABLE)):
         return
     from runner.cli.views import render
-    from runner.reports.markdown import markdown_report  # only in such a job
+    from runner.results.reports.markdown import markdown_report  # only in such a job
 
     if why := append_step_summary(path, markdown_report(contents())):
         render.err().say(render.text(f"note: {why}", "yellow"))

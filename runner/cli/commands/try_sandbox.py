@@ -14,8 +14,8 @@ from rich.text import Text
 from runner.cli import signals
 from runner.cli.exit_codes import DONE, INTERRUPTED
 from runner.cli.views import render
-from runner.evaluators.entrypoint import script
-from runner.text import printable, whole
+from runner.core.text import printable, whole
+from runner.inputs.evaluators.entrypoint import script
 from sandboxes.base import Call, Language, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.errors import SandboxError
 from sandboxes.registry import create, find

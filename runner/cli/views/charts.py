@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from runner.results.gates import figure
-from runner.results.histogram import Histogram
-from runner.results.overview import shown_labels
-from runner.results.summary import Stats, Summary
-from runner.results.worst import safe
+from runner.engine.scoring.gates import figure
+from runner.engine.scoring.histogram import Histogram
+from runner.engine.scoring.overview import shown_labels
+from runner.engine.scoring.summary import Stats, Summary
+from runner.engine.scoring.worst import safe
 
 WIDTH = 40
 """Characters of a bar, and of a histogram."""

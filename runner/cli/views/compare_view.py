@@ -11,13 +11,13 @@ from rich.text import Text
 
 from runner.cli.views import render
 from runner.cli.views.rows_view import LINES
-from runner.compare.baseline import Baseline
-from runner.compare.runs import unlike
-from runner.compare.types import ChangedRow, Comparison, Difference
-from runner.compare.verdict import SAY_DIRECTION
-from runner.results.gates import figure
-from runner.results.worst import safe
-from runner.text import rows_of
+from runner.core.text import rows_of
+from runner.engine.scoring.gates import figure
+from runner.engine.scoring.worst import safe
+from runner.results.compare.baseline import Baseline
+from runner.results.compare.runs import unlike
+from runner.results.compare.types import ChangedRow, Comparison, Difference
+from runner.results.compare.verdict import SAY_DIRECTION
 
 _STYLES = {"better": "bold green", "no worse": "green", "worse": "bold red", "not enough evidence": "yellow"}
 _WORDS = {"maximize": "higher is better", "minimize": "lower is better", "none": "which is better is not known"}

@@ -8,7 +8,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from runner.types import Result
+from runner.core.types import Result
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

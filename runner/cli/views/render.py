@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.cli.messages import in_options
-from runner.results.gates import figure, gate_words, missing_rows
-from runner.results.overview import aggregates, figures
-from runner.results.summary import GateResult, Stats, Summary
-from runner.results.worst import ShownRow, safe
-from runner.text import rows_of
+from runner.core.text import rows_of
+from runner.engine.scoring.gates import figure, gate_words, missing_rows
+from runner.engine.scoring.overview import aggregates, figures
+from runner.engine.scoring.summary import GateResult, Stats, Summary
+from runner.engine.scoring.worst import ShownRow, safe
 
 LINE = 400
 """Characters of what is said on one line."""

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from runner.cli.messages import in_options
 from runner.cli.views.render import outcome, passed_style
-from runner.evaluators.header import COMMENTS
-from runner.results.gates import figure
-from runner.results.summary import Summary
-from runner.results.worst import ShownRow, ShownRows
-from runner.text import printable, rows_of
-from runner.types import Evaluator
+from runner.core.text import printable, rows_of
+from runner.core.types import Evaluator
+from runner.engine.scoring.gates import figure
+from runner.engine.scoring.summary import Summary
+from runner.engine.scoring.worst import ShownRow, ShownRows
+from runner.inputs.evaluators.header import COMMENTS
 
 LINES = 6
 """Lines of a text that are shown."""

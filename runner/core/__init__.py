@@ -1,0 +1,1 @@
+"""The vocabulary of all rooms: types, errors, texts, tracing."""

@@ -1,6 +1,0 @@
-"""What on this machine would keep evalcell from working, and what to do about it."""
-
-from runner.doctor.diagnosis import Diagnosis, diagnose
-from runner.doctor.finding import Finding
-
-__all__ = ["Diagnosis", "Finding", "diagnose"]

@@ -1,0 +1,327 @@
+"""A run as a request, and `prepare`, which finds and checks what it needs. Every entry point uses it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, BinaryIO, TypeAlias
+
+from runner.core.types import Case, Evaluator, Finite, InputMapping, Result
+from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
+from runner.engine.aggregate import Aggregation
+from runner.engine.fit import refuse_unfit
+from runner.engine.local import Watch, score_grouped
+from runner.engine.row import MOST_REPEATS, MOST_ROWS, Known
+from runner.engine.scoring.worst import WORST, Show
+from runner.inputs.datasets.dataset import Dataset, open_dataset
+from runner.inputs.datasets.frames import FrameRows
+from runner.inputs.datasets.lacking import Cases, default_notes, refuse_lacking
+from runner.inputs.datasets.lookahead import Lookahead
+from runner.inputs.datasets.notes import RowNotes
+from runner.inputs.datasets.row_columns import RowColumns, parse_column
+from runner.inputs.datasets.rows import Empty, Reading, cases_from_rows
+from runner.inputs.datasets.slices import Slice
+from runner.inputs.datasets.streams import refuse_encoding
+from runner.inputs.evaluators.column import Source, needed_column
+from runner.inputs.evaluators.inline import mapped_native
+from runner.inputs.evaluators.mapping import Binding, bind
+from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
+from runner.inputs.evaluators.written_for import Name as Name
+from runner.inputs.evaluators.written_for import WrittenFor
+from sandboxes.base import Language, Limits, Sandbox, SandboxConfig
+from sandboxes.groups import one_by_one
+from sandboxes.record import Field, field_serializer, field_validator
+from sandboxes.registry import create
+
+Path: TypeAlias = str | os.PathLike[str]
+Rows: TypeAlias = Iterable[Mapping[str, Any]]
+Scorer: TypeAlias = Path | Evaluator | Callable[..., Any]
+"""A script's path, a template's name, an evaluator that was read, or a function."""
+
+
+class RunRequest(WrittenFor):
+    """
+    A description of one run, which JSON can hold. `prepare` reads and checks what it names.
+
+    What is left out is the default, or is chosen to fit the evaluator.
+    """
+
+    evaluator: Name | Evaluator
+    """A script's path, a template's name, or the evaluator itself."""
+    dataset: Name | None = None
+    """A path, `demo`, or `-` for standard input. None: the caller passes the rows."""
+    language: Language | None = None
+    """One of a template's languages."""
+    sandbox: SandboxConfig = SandboxConfig()
+    """Its packages are added to the script's own. If its backend is not set, one that fits is chosen."""
+    on: str | None = None
+    """A cluster that the sandbox is opened on: `ray`, or `ray://HOST:PORT`. None: this machine."""
+    limits: Limits = Limits()
+    mapping: InputMapping = InputMapping()
+    """Overrides the script's own."""
+    seed: int | None = None
+    """Makes the script's random numbers repeat."""
+    repeat: int = Field(default=1, ge=1, le=MOST_REPEATS)
+    """The number of results of each row, each with random numbers of its own."""
+    cache: bool = False
+    """Scores of earlier runs are taken from the score cache, and those of this one are kept there."""
+    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS)
+    """The number of rows to score, from the first."""
+    id: str | None = None
+    """The column that has the rows' ids, or a path to them. None: `id`."""
+    encoding: str | None = None
+    """The encoding of a text file. None: UTF-8, or UTF-16 by its byte order mark."""
+    rows: str | None = None
+    """The place of the rows in a JSON document that is no array, as a path: `data`. None: it is an array."""
+    empty: Empty = "text"
+    """An empty cell of a CSV file is empty text, or null."""
+    json_columns: tuple[str, ...] = ()
+    """Columns whose texts are JSON, such as a list in a cell of CSV."""
+    keep: tuple[str, ...] = ()
+    """Columns, or paths, that each result carries; `all` is every column."""
+    worst: int = Field(default=WORST, ge=0, le=1000)
+    """The number of rows to show with their texts."""
+    show: Show = "worst"
+    """Which rows these are: the worst, the best, or the first that failed or abstained."""
+    require: tuple[str, ...] = ()
+    """Conditions that must be true, such as `mean>=0.8`; docs/rules.md explains them."""
+    gates: tuple[str, ...] = ()
+    """Conditions that fail the run, such as `mean<0.8`."""
+    max_failed: str | None = None
+    """The number of rows that may fail, or their share of all rows, such as `5%`."""
+    max_abstained: str | None = None
+    """The same for rows that abstain."""
+    baseline: Name | None = None
+    """A results file or a run's folder to compare with."""
+    fail_if_worse: Finite | None = Field(default=None, ge=0)
+    """Fails the run if its mean is worse than the baseline's by more than this."""
+    allow_inconclusive: bool = False
+    """Without enough evidence for that, too, the run passes."""
+    aggregate_timeout: float = Field(default=AGGREGATE_TIMEOUT, gt=0, le=86_400)
+    """Seconds that the script's `aggregate` may take."""
+
+    @field_validator("encoding")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        if value is not None and (why := refuse_encoding(value)):
+            raise ValueError(why)
+        return value
+
+    @field_validator("rows")
+    @classmethod
+    def _place(cls, value: str | None) -> str | None:
+        if value is not None:
+            from runner.inputs.datasets.places import parse_place  # here: few datasets name a place
+
+            parse_place(value)
+        return value
+
+    @field_validator("max_failed", "max_abstained", mode="before")
+    @classmethod
+    def _count(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _path(cls, value: object) -> object:
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+    @field_validator("keep", "require", "json_columns", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_serializer("sandbox")
+    def _as_set(self, config: SandboxConfig) -> dict[str, Any]:
+        # If no backend was set, one is chosen.
+        return config.model_dump(mode="json", exclude_unset=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # to make these methods takes time at each start
+class Prepared:
+    """A run whose parts were found and checked. Its sandbox is not open yet."""
+
+    request: RunRequest
+    evaluator: Evaluator
+    sandbox: Sandbox
+    why: str
+    """The sandbox, and the reason for it: `no packages declared -> wasm`."""
+    binding: Binding | None = None
+    """None: each row has a mapping of its own, as worked examples do."""
+
+    keep: RowColumns | None = None
+    """The columns that results carry."""
+    id_source: Source | None = None
+    """None: the column `id`."""
+    stored: str | None = None
+    """The path of a dataset that the store has; the request has its name."""
+    rows: int | None = None
+    """How many that has, if the store knows."""
+    part: Slice | None = None
+    """Some of a dataset's rows, if the run is one part of several."""
+
+    @property
+    def reading(self) -> Reading:
+        """How a text file is read."""
+        declared = () if self.binding is None else self.binding.json_columns
+        return Reading(
+            self.request.encoding, self.request.empty, self.request.json_columns, declared, self.request.rows
+        )
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The columns to read. None: all."""
+        found = [None if self.binding is None else self.binding.columns]
+        found += [part.columns for part in (self.keep, self.id_source) if part is not None]
+        every = [part for part in found if part is not None]
+        return frozenset[str]().union(*every) if len(every) == len(found) else None
+
+    @property
+    def other_needs(self) -> dict[str, str]:
+        """The columns that are needed beside those of parameters, and what for."""
+        found = {} if self.keep is None else dict.fromkeys(self.keep.needs().values(), "to keep")
+        found.pop("id", None)  # each row has one
+        if self.id_source is not None and (column := needed_column(self.id_source)):
+            found[column] = "for the id"
+        found |= dict.fromkeys(self.request.json_columns, "to read as JSON")
+        return found
+
+    @property
+    def dataset(self) -> str | None:
+        """Its path; None where the caller has the rows."""
+        request = self.request
+        if request.dataset is None or self.stored is not None:
+            return self.stored
+        named = "json-distance" if isinstance(request.evaluator, Evaluator) else request.evaluator
+        return find_dataset(request.dataset, named, self.evaluator.language)
+
+    @property
+    def inputs(self) -> list[str]:
+        """The paths of all files that the run reads."""
+        named, dataset = self.request.evaluator, self.dataset
+        script = [named] if isinstance(named, str) and is_path(named) else []
+        rows = [dataset] if dataset is not None and dataset != "-" else []
+        return [*script, *rows, *self.sandbox.config.files.values()]
+
+    def aggregation(self) -> Aggregation:
+        """What runs the script's `aggregate`."""
+        request = self.request
+        constant = self.binding.mapping.literals if self.binding else {}
+        return Aggregation(self.evaluator, constant, request.limits, request.aggregate_timeout, request.seed)
+
+    @contextmanager
+    def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[Dataset | Lookahead]:
+        """The dataset, or these rows, as cases. Raises DatasetError, and ColumnsError if it lacks columns."""
+        if (path := self.dataset) is None:
+            given = () if rows is None else rows
+            header = rows.names if isinstance(rows, FrameRows) else ()
+            notes = RowNotes()
+            read = cases_from_rows(given, self.columns, self.id_source, self.reading, notes)
+            cases = Lookahead(read, header, type(given) is list, notes)
+            refuse_lacking_columns("the dataset", cases, [self])
+            cases.remarks += self.default_notes(cases)
+            yield cases
+            return
+        with open_dataset(
+            path,
+            stdin=stdin,
+            columns=self.columns,
+            id_source=self.id_source,
+            reading=self.reading,
+            name=None if self.stored is None else self.request.dataset,
+            part=self.part,
+        ) as dataset:
+            if self.part is None:  # it was looked at in the first part; rows of others may lack them
+                refuse_lacking_columns(dataset.name, dataset, [self])
+                dataset.remarks += self.default_notes(dataset)
+            yield dataset
+
+    def default_notes(self, cases: Cases) -> list[str]:
+        """What there is to say of a reference that no column fills. `cases`: of which none was read yet."""
+        return [] if self.binding is None else default_notes(cases, self.evaluator, self.binding)
+
+    def score_grouped(
+        self,
+        cases: Iterable[Case],
+        opened: Sandbox,
+        watch: Watch | None = None,
+        known: Known | None = None,
+        open: Callable[[], Awaitable[None]] | None = None,
+    ) -> AsyncGenerator[Sequence[Result], None]:
+        """
+        The results of the cases, up to the `limit`, in groups. `opened`: the open sandbox; `known`: as `score_grouped`.
+        """
+        request, most = self.request, self.request.limit
+        return score_grouped(
+            self.evaluator,
+            cases if most is None else islice(cases, most),
+            opened,
+            limits=request.limits,
+            mapping=request.mapping,
+            seed=request.seed,
+            keep=None if self.keep is None else self.keep.of,
+            watch=watch,
+            repeat=request.repeat,
+            known=known,
+            open=open,
+            at_hand=getattr(cases, "at_hand", None),
+        )
+
+    score = one_by_one(score_grouped)
+
+
+def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[Prepared]) -> None:
+    """Raise ColumnsError or MappingError if the dataset lacks columns that one of the runs needs."""
+    runs = list(runs)
+    others = {column: use for run in runs for column, use in run.other_needs.items()}
+    bound = [(run.evaluator, run.binding) for run in runs if run.binding is not None]
+    refuse_lacking(name, cases, bound, others)
+
+
+def prepare(
+    request: RunRequest,
+    *,
+    evaluator: Evaluator | None = None,
+    worked: bool = False,
+    lock: str = "the lock",
+    stored: str | None = None,
+) -> Prepared:
+    """
+    Find and check everything that a run needs, before anything runs.
+
+    `evaluator` is the request's evaluator, if it was read already. `worked`: the rows are worked examples, which may
+    map parameters themselves. `lock` is the name of the lock file for messages. `stored` is the path of the dataset, if
+    the request names one of the store; `runner.runs.stored.prepare` finds it.
+
+    A parameter without a column is refused when the dataset is opened: only then is it known which columns there are.
+
+    Raises InputError for a script or mapping that cannot be used, UnsupportedConfigError for what the sandbox cannot
+    do, and SandboxUnavailableError for a sandbox that is not installed.
+    """
+    named = request.evaluator
+    if evaluator is None:
+        evaluator = (
+            named if isinstance(named, Evaluator) else find_evaluator(named, request.language, **request.how_read)
+        )
+    evaluator = mapped_native(evaluator, request.mapping) if request.dialect is None else evaluator
+    binding = None if worked else bind(evaluator, request.mapping)
+    choice = choose(
+        evaluator,
+        request.sandbox,
+        script=None if isinstance(named, Evaluator) else named,
+        files=find_files(request.dataset, named),
+        lock=lock,
+    )
+    if request.on is None:
+        sandbox = create(choice.config)
+    else:
+        from sandboxes.cluster.sandbox import on_cluster  # here: most runs need no cluster
+
+        sandbox = on_cluster(choice.config, request.on)
+    refuse_unfit(evaluator, sandbox)
+    keep = RowColumns(request.keep) if request.keep else None
+    id_source = None if request.id is None else parse_column("id", request.id)
+    return Prepared(request, evaluator, sandbox, choice.why, binding, keep, id_source, stored)

@@ -1,0 +1,66 @@
+"""Labels and scores that are hardly meant as such."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+from runner.core.text import printable, rows_of
+from runner.core.types import Categorical, Evaluator, config_of
+from runner.engine.scoring.look_alikes import tell_apart
+from runner.engine.scoring.summary import Summary
+from runner.engine.scoring.worst import ShownRow
+from runner.inputs.evaluators.returns import NUMBER, swallowed
+
+_NAMED = 4
+_STRIP = {"python": "label.strip()", "typescript": "label.trim()"}
+_NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
+
+
+def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow] = ()) -> Iterator[str]:
+    """
+    Of each output without declared labels: that numbers were returned as text, of which there is no mean, and labels
+    that look alike. And that all scores may be hidden errors. `rows` are some of the rows, of which one may be named.
+    """
+    if line := _hidden(summary, evaluator):
+        yield (
+            f"every score is {summary.min:g}, which line {line} of {evaluator.name} gives in place of an error; if "
+            "that is not meant, let it raise there, and the rows say why"
+        )
+    for name, stats in (summary.outputs or {"": summary}).items():
+        every = list(stats.labels)
+        if alike := [shown for label, shown in zip(every, tell_apart(every), strict=True) if shown != label]:
+            some = ", ".join(printable(one, 60) for one in alike[:_NAMED])
+            yield (
+                f"{evaluator.name} gave labels that look alike and count apart, {some}: make them alike in the script, "
+                f"as with {_STRIP[evaluator.language]}, or name the very label in a gate"
+            )
+        found = {label: count for label, count in stats.labels.items() if NUMBER.fullmatch(label)}
+        unscored = summary.scored - stats.count
+        if not found or unscored <= 0 or isinstance(config_of(evaluator.configs, name), Categorical):
+            continue
+        first = next(iter(found))
+        row = next((f" in row {one.id}" for one in rows if one.label == first.strip()), "")
+        of = f" for the output {printable(name, 60)}" if name else ""
+        yield (
+            f"{evaluator.name} gave {rows_of(min(unscored, sum(found.values())))} a number as text{of}, such as "
+            f"{json.dumps(first)}{row}: that is a label, and no score; return {_number(first, evaluator)}, or "
+            "declare the labels in the script's header"
+        )
+
+
+def _hidden(summary: Summary, evaluator: Evaluator) -> int | None:
+    """The line that gives, in place of an error, the one score that all rows have."""
+    low = summary.min
+    if low is None or low != summary.max or summary.outputs:
+        return None
+    return swallowed(evaluator).get(low)
+
+
+def _number(text: str, evaluator: Evaluator) -> str:
+    """The expression that makes a number of such a text."""
+    made = _NUMBER[evaluator.language]
+    if "%" not in text:
+        return made
+    inner = 'text.strip().rstrip("%")' if evaluator.language == "python" else 'text.replace("%", "")'
+    return f"{made.replace('…', inner)} / 100"

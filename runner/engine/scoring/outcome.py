@@ -1,0 +1,180 @@
+"""Turn executions into results, also a missing one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from runner.core.text import printable, whole
+from runner.core.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
+from runner.engine.scoring.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
+from runner.engine.scoring.usual import usual
+from runner.inputs.evaluators.beside import next_step
+from runner.inputs.evaluators.returns import tuple_step
+from sandboxes.base import Execution, ScriptError, Status
+
+KINDS: Mapping[Status, ErrorKind] = {
+    "error": "raised",
+    "timeout": "timeout",
+    "memory": "memory",
+    "output": "output",
+    "crash": "crash",
+    "no_result": "invalid_result",
+}
+_MESSAGE = 400  # characters of an error's message that a result keeps, and of a hint after it
+_ADVICE = 2000  # of our own messages, which end with the next step
+_NO_SCORE = ScoreTuple(None, None, None)
+_PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
+_PLACE = re.compile(r" \(evaluator\.py, line \d+\)$")
+"""What Python adds to an error of syntax, and its traceback says too."""
+_TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)
+
+
+class Place(Protocol):
+    """A row, as its result tells of it."""
+
+    id: str
+    number: int
+    repeat: int
+    given: str | None
+
+
+class ResultFactory:
+    """Makes the results of one evaluator in one sandbox."""
+
+    def __init__(self, evaluator: Evaluator, identity: str, packages: Sequence[str] = ()) -> None:
+        self._name = evaluator.name
+        self._version = evaluator.version
+        self._outputs = evaluator.outputs
+        self._language = evaluator.language
+        self._dialect = evaluator.dialect
+        self._as_zero = evaluator.dialect_failures == "as-zero"
+        self._identity = identity
+        self._packages = packages
+        self._evaluator = evaluator
+        self._usual = usual(evaluator.outputs) if evaluator.dialect is None else None
+
+    def executed(self, row: Place, execution: Execution) -> Result:
+        """The result of an execution: scored, abstained or failed."""
+        if execution.status != "ok":
+            message = self._error_text(execution)
+            if self._as_zero and execution.status == "error":
+                zero = {"": ScoreTuple("fail", 0.0, message)}
+                return self._scored(row, "scored", zero, execution)
+            return self._result(row, "failed", KINDS[execution.status], message, execution)
+        if self._usual is not None and (found := self._usual(execution.value)) is not None:
+            return self._made(row, "scored", execution, found, {}, None)
+        try:
+            normalized = self._normalized(execution.value)
+        except InvalidResultError as e:
+            told = str(e).replace("evaluate returned", f"{self._evaluator.called} returned", 1)
+            return self._result(row, "failed", "invalid_result", _line(told, _ADVICE), execution)
+        return self._scored(row, normalized.outcome, normalized.scores, execution)
+
+    def _normalized(self, value: Any) -> Normalized:
+        if self._dialect is None:
+            return normalize(value, self._outputs, self._language)
+        from runner.engine.scoring.foreign import normalize_foreign  # here: a script of our own needs it not
+
+        return normalize_foreign(value, self._outputs, self._language)
+
+    def unloaded(self, row: Place, loaded: Execution) -> Result:
+        """The failed result of a row whose script did not load; `loaded` is the outcome of loading it."""
+        message = f"the script does not load: {self._error_text(loaded)}"
+        kind = KINDS.get(loaded.status, "raised")
+        return self._result(row, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
+
+    def _error_text(self, execution: Execution) -> str:
+        return error_text(execution.status, execution.error, self._evaluator, self._packages)
+
+    def broken(self, row: Place, why: str) -> Result:
+        """The failed result of a row that could not be made into a call."""
+        return self._result(row, "failed", "mapping", _line(why, _ADVICE))
+
+    def lost(self, row: Place, why: str) -> Result:
+        """The result of a row on which the sandbox failed twice."""
+        message = f"the sandbox was lost twice on this row ({_line(why)}); run it again"
+        return self._result(row, "lost", "lost", message)
+
+    def _scored(self, row: Place, outcome: Outcome, scores: Mapping[str, ScoreTuple], execution: Execution) -> Result:
+        outputs = {name: Score(**one._asdict()) for name, one in scores.items()} if len(scores) > 1 else {}
+        return self._made(row, outcome, execution, next(iter(scores.values())), outputs, None)
+
+    def _result(
+        self,
+        row: Place,
+        outcome: Outcome,
+        kind: ErrorKind,
+        message: str,
+        execution: Execution | None = None,
+    ) -> Result:
+        return self._made(row, outcome, execution, _NO_SCORE, {}, ResultError(kind=kind, message=message))
+
+    def _made(
+        self,
+        row: Place,
+        outcome: Outcome,
+        execution: Execution | None,
+        score: tuple[str | None, float | None, str | None],
+        outputs: dict[str, Score],
+        error: ResultError | None,
+    ) -> Result:
+        label, number, explanation = score
+        said, truncated, spent = "", False, 0.0
+        if execution is not None:
+            said, truncated = execution.output and whole(execution.output), bool(execution.truncated)
+            spent = round(execution.duration * 1000, 3)
+        return Result.trusted(
+            {
+                "id": row.id,
+                "number": row.number,
+                "repeat": row.repeat,
+                "evaluator": self._name,
+                "version": self._version,
+                "sandbox": self._identity,
+                "given": row.given,
+                "outcome": outcome,
+                "label": label,
+                "score": number,
+                "explanation": explanation,
+                "outputs": outputs,
+                "error": error,
+                "stdout": said,
+                "truncated": truncated,
+                "duration_ms": spent,
+                "cached": False,
+                "row": {},
+            }
+        )
+
+
+def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator, packages: Sequence[str] = ()) -> str:
+    """
+    A script's error on one short line, with the line number if the traceback has it.
+
+    `packages` are those of the sandbox.
+
+    Example: `ZeroDivisionError: division by zero (line 12); next step`
+    """
+    if error is None:
+        return f"the call ended with the status {status}"
+    text = _line(_PLACE.sub("", error.message))
+    if status == "error":
+        text = f"{_line(error.type)}: {text}" if text else _line(error.type)
+        text += _line_in(error.traceback)
+    text = text or _line(error.type)
+    hint = next_step(error, evaluator, packages)
+    if status == "no_result" and "cannot hold (tuple)" in text:
+        hint = tuple_step(evaluator)
+    return f"{text.rstrip('.')}; {_line(hint)}" if hint else text
+
+
+def _line_in(traceback: str) -> str:
+    """The line where the script raised. Python's innermost frame comes last, JavaScript's first."""
+    frames = _PYTHON_FRAME.findall(traceback)[-1:] or _TYPESCRIPT_FRAME.findall(traceback)[:1]
+    return f" (line {frames[0]})" if frames else ""
+
+
+def _line(text: str, limit: int = _MESSAGE) -> str:
+    return printable(" ".join(text[: limit * 4].split()), limit)

@@ -1,0 +1,141 @@
+"""What each report of a run tells, as words and numbers, before any markup: one source for pages and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from runner.core.text import printable, rows_of
+from runner.engine.scoring.gates import figure, gate_words, missing_rows
+from runner.engine.scoring.histogram import Histogram
+from runner.engine.scoring.look_alikes import tell_apart
+from runner.engine.scoring.summary import GateResult, Stats, Summary
+
+ERRORS = 8
+"""Kinds of errors that are told."""
+OUTPUTS = 20
+"""Named outputs that are told."""
+
+_NAME = 60
+
+Verdict = Literal["done", "failed", "no verdict"]
+
+
+def verdict(summary: Summary) -> Verdict:
+    """The verdict of a finished run. A failed gate takes precedence over one that could not be judged."""
+    gates = {result.verdict for result in summary.gates}
+    if not summary.judged:
+        return "no verdict"
+    return "failed" if "failed" in gates else "no verdict" if "unjudged" in gates else "done"
+
+
+def nothing_scored(summary: Summary) -> str:
+    """Why a run scored nothing, in words."""
+    if not summary.rows:
+        return "nothing was scored: the dataset has no rows"
+    if (error := summary.aggregate_error) is not None:
+        return f"nothing was scored; {error.kind} in aggregate: {error.message}"
+    if not summary.errors:
+        return f"nothing was scored: the script abstained on all of {rows_of(summary.rows)}"
+    first = summary.errors[0]
+    row = f"as in row {first.example}"
+    return f"nothing was scored; {first.kind} in {rows_of(first.count)}, {row}: {first.message}"
+
+
+def outcome_counts(summary: Summary) -> dict[str, int]:
+    """The rows by outcome."""
+    return {
+        "scored": summary.scored,
+        "abstained": summary.abstained,
+        "failed": summary.failed,
+        "lost": summary.lost,
+    }
+
+
+def outcome_words(summary: Summary) -> str:
+    """The rows, the time and the outcomes that there are, in words."""
+    counts = outcome_counts(summary)
+    words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "scored")
+    speed = "" if summary.seconds is None else f" in {summary.seconds:,.1f} s"
+    return f"{summary.rows:,} rows{speed}: {words}"
+
+
+def errors(summary: Summary) -> Iterator[str]:
+    """What is wrong with rows: that none was scored, how many have no score, and each kind of error."""
+    if not summary.judged:
+        yield "nothing was scored" if summary.errors else nothing_scored(summary)
+    if summary.failed or summary.lost:
+        yield f"{missing_rows(summary)}: in neither the mean nor any other score"
+    for error in summary.errors[:ERRORS]:
+        yield f"{error.kind} {error.count:,}, as in row {printable(error.example, _NAME)}: {error.message}"
+    if summary.aggregate_error is not None and summary.judged:
+        yield f"aggregate: {summary.aggregate_error.kind}: {summary.aggregate_error.message}"
+
+
+def problems(summary: Summary) -> Iterator[str]:
+    """What is wrong: rows, then gates that did not pass."""
+    yield from errors(summary)
+    yield from (gate_words(gate) for gate in summary.gates if gate.verdict != "passed")
+
+
+def gate_remark(gate: GateResult) -> str:
+    """What there is to say of a gate beside its verdict and value; else nothing."""
+    named = f"{'required' if gate.required else 'gate'} {gate.gate!r}"
+    return gate_words(gate).removeprefix(named).lstrip(": ") if gate.calls_for_words else ""
+
+
+def outputs(summary: Summary) -> Mapping[str, Stats]:
+    """The first outputs' statistics by name; a single output has the empty name."""
+    return dict(list((summary.outputs or {"": summary}).items())[:OUTPUTS])
+
+
+def figures(stats: Stats) -> dict[str, str]:
+    """Mean, median, min and max, as far as there are any."""
+    named = {"mean": stats.mean, "median": stats.median, "min": stats.min, "max": stats.max}
+    return {name: figure(value) for name, value in named.items() if value is not None}
+
+
+def aggregates(summary: Summary) -> dict[str, str]:
+    """The figures of the script's `aggregate`, over `summary.aggregate_rows` rows."""
+    return {name: "undefined" if value is None else figure(value) for name, value in summary.aggregates.items()}
+
+
+def pass_words(stats: Stats) -> tuple[str, str] | None:
+    """The share that passed, and the number and the threshold; None without a threshold."""
+    if stats.passed is None or stats.pass_rate is None or stats.threshold is None:
+        return None
+    return f"{stats.pass_rate:.1%}", f"{stats.passed:,}, threshold {figure(stats.threshold)}"
+
+
+class Bar(NamedTuple):
+    """One bar of a histogram."""
+
+    height: int
+    words: str
+
+
+def bars(histogram: Histogram | None, height: int) -> list[Bar]:
+    """The bars, the longest of this height; none where all scores are the same."""
+    if histogram is None or len(histogram.counts) < 2:
+        return []
+    most = max(1, *histogram.counts)
+    return [
+        # One row among very many is still seen.
+        Bar(0 if not count else max(2, round(height * count / most)), f"{figure(low)} to {figure(high)}: {count:,}")
+        for count, low, high in zip(histogram.counts, histogram.edges, histogram.edges[1:], strict=False)
+    ]
+
+
+def labels(stats: Stats, most: int) -> list[tuple[str, int]]:
+    """The most frequent labels with their counts, and the rest as `others`."""
+    if not stats.labels:
+        return []
+    every = list(stats.labels.items())
+    others = stats.other_labels + sum(count for _, count in every[most:])
+    return [*every[:most], *([("others", others)] if others else [])]
+
+
+def shown_labels(stats: Stats, most: int) -> list[tuple[str, int]]:
+    """The same, with those that look alike in quotes, and what tells them apart escaped."""
+    found = labels(stats, most)
+    return list(zip(tell_apart([label for label, _ in found]), (count for _, count in found), strict=True))

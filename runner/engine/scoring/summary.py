@@ -1,0 +1,139 @@
+"""Summaries of results: counts, and statistics with the number of rows behind them. `tally` adds them up."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from runner.core.types import Direction, ErrorKind, OutputConfig
+from runner.engine.scoring.figures import Figures
+from runner.engine.scoring.histogram import Histogram
+from runner.engine.scoring.interval import wilson
+from sandboxes.record import Field, Record
+
+
+class Stats(Record):
+    """
+    The statistics of one output. Mean, median, min and max are None if `count` is 0.
+
+    Rows that failed or were lost are not included.
+    """
+
+    count: int = 0
+    """Rows with a score: the denominator of everything here but the labels."""
+    mean: float | None = None
+    median: float | None = None
+    min: float | None = None
+    max: float | None = None
+    ci_low: float | None = None
+    """The ends of the 95 % interval on the mean: Wilson's where all scores are 0 or 1, else Student's."""
+    ci_high: float | None = None
+    threshold: float | None = None
+    direction: Direction = "none"
+    passed: int | None = None
+    """Rows whose score is at the threshold or better. None without a threshold or a direction."""
+    labels: dict[str, int] = Field(default_factory=dict)
+    """Rows by label, the most frequent first; a very long label is cut."""
+    other_labels: int = 0
+    """Rows with other labels: only a limited number of labels is counted by name."""
+    histogram: Histogram | None = None
+    """None if `count` is 0."""
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of the rows with a score that passed."""
+        return self.passed / self.count if self.passed is not None and self.count else None
+
+    @property
+    def pass_rate_ci_low(self) -> float | None:
+        """The lower end of Wilson's 95 % interval on the pass rate."""
+        return wilson(self.passed, self.count)[0] if self.passed is not None and self.count else None
+
+    @property
+    def pass_rate_ci_high(self) -> float | None:
+        """The upper end."""
+        return wilson(self.passed, self.count)[1] if self.passed is not None and self.count else None
+
+
+class ErrorCount(Record):
+    """The rows with one kind of error, with the first of them as the example."""
+
+    kind: ErrorKind
+    count: int
+    example: str
+    """A row's id."""
+    message: str
+
+
+class Counts(Record):
+    """The evaluator, the sandbox, and the rows by outcome."""
+
+    evaluator: str = ""
+    version: str = ""
+    sandbox: str = ""
+    rows: int = 0
+    """All rows, whatever their outcome."""
+    scored: int = 0
+    abstained: int = 0
+    failed: int = 0
+    lost: int = 0
+
+
+class GateResult(Record):
+    """The result of one gate."""
+
+    gate: str
+    """The gate as it was written, or `max-failed` and its value."""
+    verdict: Literal["passed", "failed", "unjudged"]
+    value: float | None = None
+    """The metric's value. None if there was none, or too many rows failed or were lost."""
+    reason: str = ""
+    """Why it did not pass."""
+    missing_rows: bool = False
+    """True if failed or lost rows are why it could not be judged."""
+    required: bool = False
+    """True if the gate is what must be true, and not what must not."""
+    abstained: int = 0
+    """The rows that abstained, and are in no score."""
+    unscored: int = 0
+    """These rows and, if the gate is on scores, those with a label alone or a score for another output alone."""
+
+    @property
+    def calls_for_words(self) -> bool:
+        """True if there is something to say of it: it did not pass, or rows without a score stand beside it."""
+        return self.verdict != "passed" or bool(self.abstained or self.unscored)
+
+
+class Summary(Figures, Stats, Counts):
+    """The summary of all results: counts, the statistics of the only or first output, the figures of `aggregate`."""
+
+    outputs: dict[str, Stats] = Field(default_factory=dict)
+    """Each output's statistics by name, with the first one's, if the outputs have names."""
+    errors: tuple[ErrorCount, ...] = ()
+    """The most frequent first."""
+    repeat: int = 1
+    """The number of results of each row; with several, all figures are of rows, each with the mean of its scores."""
+    unstable: int | None = None
+    """Rows whose results differ from each other. None where each row has one."""
+    unstable_rate: float | None = None
+    """Their share of all rows."""
+    cached: int | None = None
+    """Results that were taken from the score cache. None without it."""
+    gates: tuple[GateResult, ...] = ()
+    """The results of the run's gates; empty before the last row is done."""
+    complete: bool = True
+    """False if the dataset could not be read to its end."""
+    seconds: float | None = None
+    """The time in which the rows were scored, without opening the sandbox."""
+    rows_per_second: float | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is any figure: a row was scored, or all of them together."""
+        return bool(self.scored or self.aggregates)
+
+
+def passes(score: float, config: OutputConfig | Stats | None) -> bool | None:
+    """True if the score is at the threshold or better. None if the config has no threshold or direction."""
+    if config is None or config.threshold is None or config.direction == "none":
+        return None
+    return score >= config.threshold if config.direction == "maximize" else score <= config.threshold

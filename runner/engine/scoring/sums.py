@@ -1,0 +1,82 @@
+"""What a run adds up of its results: all of it, or a part that is joined with others."""
+
+from __future__ import annotations
+
+from runner.core.types import Evaluator, Result
+from runner.engine.scoring.repeats import Repeats
+from runner.engine.scoring.summary import Summary
+from runner.engine.scoring.tally import Labels, Tally, TallySums
+from runner.engine.scoring.worst import RankedRow, Show, ShownRows, Worst
+from sandboxes.record import Field, Record
+
+
+class PartialSums(Record):
+    """What the results of a part of the rows add up to; as JSON, at most some 11 bytes for each row."""
+
+    tally: TallySums
+    worst: tuple[RankedRow, ...]
+    results: int = Field(ge=0)
+    cached: int = Field(ge=0)
+    repeated_rows: int = Field(ge=0)
+    """Rows with several results each. None of them where a row has one."""
+    unstable: int = Field(ge=0)
+
+
+class Sums:
+    """Adds up results, in the order of their rows. Those that belong to one row count once, averaged."""
+
+    def __init__(self, evaluator: Evaluator, repeat: int, worst: int, show: Show) -> None:
+        self._tally = Tally(evaluator.configs)
+        self._repeats = Repeats(repeat)
+        self._worst = Worst(evaluator, worst, show)
+        self.watch = self._worst.watch
+        """Looks at each result together with its call."""
+        self.count = 0
+        """Results so far: a row has one, or as many as it is repeated."""
+        self._cached = 0
+
+    def add(self, result: Result) -> Result | None:
+        """Take one result; return its row's once all of them are there."""
+        self.count += 1
+        self._cached += result.cached
+        if (row := self._repeats.add(result)) is not None:
+            self._tally.add(row)
+            self._worst.add(row)
+        return row
+
+    def shown(self) -> ShownRows:
+        """The rows to look at first, so far."""
+        return self._worst.rows()
+
+    def summary(self, seconds: float | None, *, cache: bool) -> Summary:
+        """The summary so far, without gates. With the `cache` it tells how many results were taken from there."""
+        summary, repeats = self._tally.summary(seconds), self._repeats
+        if repeats.repeat > 1:
+            share = repeats.unstable / repeats.rows if repeats.rows else None
+            found = {"repeat": repeats.repeat, "unstable": repeats.unstable, "unstable_rate": share}
+            summary = summary.model_copy(update=found)
+        return summary.model_copy(update={"cached": self._cached}) if cache else summary
+
+    def partial(self) -> PartialSums:
+        """What there is, for `join` of another."""
+        return PartialSums(
+            tally=self._tally.sums(),
+            worst=self._worst.sums(),
+            results=self.count,
+            cached=self._cached,
+            repeated_rows=self._repeats.rows,
+            unstable=self._repeats.unstable,
+        )
+
+    def join(self, later: PartialSums, labels: Labels) -> None:
+        """
+        Add the rows that follow, as if each had been added: no figure differs. Raises ValueError for other outputs.
+
+        `labels` is asked for a part's labels where it has too many different ones to have counted all by name.
+        """
+        self._tally.join(later.tally, labels)
+        self._worst.join(later.worst)
+        self.count += later.results
+        self._cached += later.cached
+        self._repeats.rows += later.repeated_rows
+        self._repeats.unstable += later.unstable

@@ -1,0 +1,231 @@
+"""Adds up results to a summary; what parts of the rows add up to can be joined, and gives the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from runner.core.types import ErrorKind, Outcome, OutputConfig, Result, config_of
+from runner.engine.scoring.scores import Scores, ScoreSums
+from runner.engine.scoring.summary import ErrorCount, Stats, Summary, passes
+from sandboxes.record import Record
+
+_LABELS = 100  # distinct labels counted by name; a script may make a new one each row
+_LABEL_CHARS = 100
+_NAMED = 64  # outputs that scripts of a dialect name themselves
+
+
+class OutputSums(Record):
+    """What `Tally` has of one output."""
+
+    scores: ScoreSums
+    passed: int
+    labels: dict[str, int]
+    """In the order of their first rows."""
+    other_labels: int
+
+
+class TallySums(Record):
+    """What `Tally` has of a part of the rows, for one that joins it with the rows before."""
+
+    about: tuple[str, str, str] | None
+    """The evaluator, its version and the sandbox. None: there were no rows."""
+    outcomes: dict[Outcome, int]
+    errors: tuple[ErrorCount, ...]
+    """In the order of their first rows."""
+    outputs: dict[str, OutputSums]
+
+
+Labels = Callable[[str], Iterable[str]]
+"""The labels of an output of a part's rows, in their order, from its results."""
+
+
+class _About(NamedTuple):
+    evaluator: str
+    version: str
+    sandbox: str
+
+
+class Tally:
+    """Adds up results one by one. Needs at most 8 bytes per score; everything else is bounded."""
+
+    def __init__(self, outputs: Mapping[str, OutputConfig] | None = None) -> None:
+        self._outcomes: Counter[Outcome] = Counter()
+        self._errors: dict[ErrorKind, tuple[int, str, str]] = {}
+        configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
+        self._configs = configs
+        self._outputs = {name: _Output(config) for name, config in configs.items()}
+        self._first = next(iter(self._outputs.values()))
+        self._open = [*configs] == [""]
+        """Scripts of a dialect name their outputs themselves."""
+        self._seen: Result | _About | None = None
+
+    def add(self, result: Result) -> None:
+        """Count one result."""
+        if self._seen is None:
+            self._seen = result
+        self._outcomes[result.outcome] += 1
+        if result.error is not None:
+            kind = result.error.kind
+            count, example, message = self._errors.get(kind, (0, result.id, result.error.message))
+            self._errors[kind] = (count + 1, example, message)
+        elif self._open or len(self._outputs) == 1 or not result.outputs:
+            self._first.add(result.score, result.label)
+            if self._open and result.outputs:
+                self._add_named(result)
+        else:
+            self._add_named(result)
+
+    def _add_named(self, result: Result) -> None:
+        for name, score in result.outputs.items():
+            if (output := self._output(name)) is not None:
+                output.add(score.score, score.label)
+
+    def _output(self, name: str) -> _Output | None:
+        if name not in self._outputs and self._open and name and len(self._outputs) <= _NAMED:
+            self._outputs[name] = _Output(config_of(self._configs, name))
+        return self._outputs.get(name)
+
+    def summary(self, seconds: float | None = None) -> Summary:
+        """The summary so far. `seconds`: the wall-clock time of the run."""
+        rows = sum(self._outcomes.values())
+        errors = sorted(self._errors.items(), key=lambda item: -item[1][0])
+        seen = self._seen
+        stats = {name: output.stats() for name, output in self._outputs.items()}
+        return Summary(
+            **dict(next(iter(stats.values()))),
+            evaluator=seen.evaluator if seen else "",
+            version=seen.version if seen else "",
+            sandbox=seen.sandbox if seen else "",
+            rows=rows,
+            scored=self._outcomes["scored"],
+            abstained=self._outcomes["abstained"],
+            failed=self._outcomes["failed"],
+            lost=self._outcomes["lost"],
+            outputs={name: found for name, found in stats.items() if name},
+            errors=tuple(
+                ErrorCount(kind=kind, count=count, example=example, message=message)
+                for kind, (count, example, message) in errors
+            ),
+            seconds=None if seconds is None else round(seconds, 3),
+            rows_per_second=round(rows / seconds, 1) if seconds else None,
+        )
+
+    def sums(self) -> TallySums:
+        """What there is so far, for `join`."""
+        seen = self._seen
+        return TallySums(
+            about=(seen.evaluator, seen.version, seen.sandbox) if seen else None,
+            outcomes=dict(self._outcomes),
+            errors=tuple(
+                ErrorCount(kind=kind, count=count, example=example, message=message)
+                for kind, (count, example, message) in self._errors.items()
+            ),
+            outputs={name: output.sums() for name, output in self._outputs.items()},
+        )
+
+    def join(self, later: TallySums, labels: Labels) -> None:
+        """
+        Add the rows that follow, as if each had been added. Raises ValueError for what `sums` of it did not write.
+
+        `labels` is asked where a part has so many different ones that it did not count all by name.
+        """
+        known = {"", *list(later.outputs)[: _NAMED + 1]} if self._open else self._outputs.keys()
+        if later.outputs.keys() != known:
+            raise ValueError("the outputs are others")
+        if self._seen is None and later.about is not None:
+            self._seen = _About(*later.about)
+        self._outcomes.update(later.outcomes)
+        for error in later.errors:
+            count, example, message = self._errors.get(error.kind, (0, error.example, error.message))
+            self._errors[error.kind] = (count + error.count, example, message)
+        for name, output in later.outputs.items():
+            if (own := self._output(name)) is not None:
+                own.join(output, partial(labels, name))
+
+
+def labels_of(rows: Iterable[Result], name: str, outputs: Mapping[str, OutputConfig]) -> Iterator[str]:
+    """The labels of one of the outputs, as `Tally` counts them."""
+    first = next(iter(outputs), "")
+    for row in rows:
+        if row.error is not None:
+            continue
+        if name in row.outputs:
+            label = row.outputs[name].label
+        elif len(outputs) < 2 or not row.outputs:
+            label = row.label if name == first else None
+        else:
+            label = None
+        if label is not None:
+            yield label
+
+
+def label_key(label: str) -> str:
+    """The label as `Stats.labels` has it."""
+    return label if len(label) <= _LABEL_CHARS else label[: _LABEL_CHARS - 1] + "…"
+
+
+class _Output:
+    def __init__(self, config: OutputConfig | None) -> None:
+        self._config = config
+        self._judged = config is not None and config.threshold is not None
+        self._scores = Scores()
+        self._passed = 0
+        self._labels: dict[str, int] = {}
+        self._others = 0
+
+    def add(self, score: float | None, label: str | None) -> None:
+        if score is not None:
+            self._scores.add(score)
+            if self._judged:
+                self._passed += bool(passes(score, self._config))
+        if label is None:
+            return
+        if label in self._labels:  # as most, and none of these is cut
+            self._labels[label] += 1
+        else:
+            self._label(label)
+
+    def _label(self, label: str, times: int = 1) -> None:
+        key = label_key(label)
+        if key in self._labels or len(self._labels) < _LABELS:
+            self._labels[key] = self._labels.get(key, 0) + times
+        else:
+            self._others += times
+
+    def sums(self) -> OutputSums:
+        return OutputSums(
+            scores=self._scores.sums(), passed=self._passed, labels=dict(self._labels), other_labels=self._others
+        )
+
+    def join(self, later: OutputSums, labels: Callable[[], Iterable[str]]) -> None:
+        self._scores.join(later.scores)
+        self._passed += later.passed
+        if later.other_labels and not self._labels.keys() <= later.labels.keys():
+            # Some of those that it has no name for may have one here.
+            for label in labels():
+                self._label(label)
+            return
+        for label, times in later.labels.items():
+            self._label(label, times)
+        self._others += later.other_labels
+
+    def stats(self) -> Stats:
+        scores, config = self._scores, self._config
+        judged = config is not None and config.threshold is not None and config.direction != "none"
+        return Stats(
+            count=scores.count,
+            mean=scores.mean(),
+            median=scores.median(),
+            min=scores.low,
+            max=scores.high,
+            **scores.interval(),
+            threshold=config.threshold if config else None,
+            direction=config.direction if config else "none",
+            passed=self._passed if judged else None,
+            labels=dict(sorted(self._labels.items(), key=lambda item: -item[1])),
+            other_labels=self._others,
+            histogram=scores.histogram(config),
+        )

@@ -1,0 +1,218 @@
+"""The rows that a person should look at first, with what `evaluate` was given, in bounded memory."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from runner.core.text import printable, shown_json
+from runner.core.types import ErrorKind, Evaluator, Finite, Outcome, Result
+from runner.engine.scoring.json_diff import JsonDifference, json_differences
+from runner.engine.scoring.look_alikes import tell_apart
+from runner.engine.scoring.summary import passes
+from sandboxes.base import Call
+from sandboxes.record import Field, Record
+
+Show = Literal["worst", "scored", "best", "failed", "abstained"]
+WORST = 5
+"""Rows that are shown if nobody says how many."""
+
+_TITLES: dict[Show, str] = {
+    "worst": "The worst rows",
+    "scored": "The worst scores",
+    "best": "The best rows",
+    "failed": "The first rows that failed",
+    "abstained": "The first rows that abstained",
+}
+_TEXT = 1500  # characters of a text that is kept
+_REMARK = 1000
+_SHARE = 8
+"""This part of the rows is for those that failed, and as much for those that abstained, however many are scored."""
+_NAME = 160
+
+
+class ShownRow(Record):
+    """One row, with the first part of each text. All texts are single lines and safe to print."""
+
+    id: str
+    number: int
+    outcome: Outcome
+    kind: ErrorKind | None = None
+    passed: bool | None = None
+    """Whether the score is at the threshold or better. None without a threshold or a direction."""
+    score: float | None = None
+    label: str = ""
+    remark: str = ""
+    """The explanation, or the error."""
+    arguments: dict[str, str] = Field(default_factory=dict)
+    """What `evaluate` was given as output and reference, or as its first two parameters, around where they differ."""
+    differences: tuple[JsonDifference, ...] = ()
+    """Where these are JSON: the first places in which they differ."""
+
+    @property
+    def verdict(self) -> str:
+        """`passed` or `missed` by the threshold; without one, the outcome and the kind of its error."""
+        if self.passed is not None:
+            return "passed" if self.passed else "missed"
+        return self.outcome if self.kind in (None, "lost") else f"{self.outcome}: {self.kind}"
+
+
+class ShownRows(Record):
+    """The rows to look at first, as `Summary` has the figures."""
+
+    show: Show = "worst"
+    ranked: bool = False
+    """False if they are just the first rows: some are scored, and the output config has no direction."""
+    directed: bool = False
+    """True if the output config says which scores are better."""
+    rows: tuple[ShownRow, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Which rows these are."""
+        if self.show == "worst" and self.rows and self.rows[0].outcome != "scored":
+            return _TITLES["abstained" if self.rows[0].outcome == "abstained" else "failed"]
+        first = not self.ranked or (self.show == "best" and not self.directed)
+        return "The first rows" if first else _TITLES[self.show]
+
+
+class RankedRow(Record):
+    """A row to show, and its place among those of other parts of the rows."""
+
+    key: tuple[int, Finite, int]
+    row: ShownRow
+
+
+class Worst:
+    """
+    Finds the rows to show among all results.
+
+    `worst` is the worst scores by the output config's direction, then the first rows that failed, then those that
+    abstained; of many rows an eighth is left for each of these. `scored` is the worst scores alone, `best` the best.
+    `failed` and `abstained` are the first such rows.
+    """
+
+    def __init__(self, evaluator: Evaluator | None, keep: int = WORST, show: Show = "worst") -> None:
+        self._config = next(iter(evaluator.configs.values()), None) if evaluator else None
+        self._parameters = evaluator.parameters if evaluator else ()
+        self._keep = keep
+        self._show = show
+        direction = "none" if self._config is None else self._config.direction
+        self._sign = {"maximize": 1.0, "minimize": -1.0, "none": 0.0}[direction] * (-1.0 if show == "best" else 1.0)
+        """What makes the scores to be shown first the lowest; 0 if there are none such."""
+        self._rows: tuple[list[tuple[tuple[int, float, int], ShownRow]], ...] = ([], [], [])
+        """Those that are scored, that failed, and that abstained."""
+        self._texts: dict[int, tuple[dict[str, str], tuple[JsonDifference, ...]]] = {}
+
+    def watch(self, result: Result, call: Call) -> int:
+        """Hold a part of what was given to a row that may be shown, until `add`; return its characters."""
+        if self._key(result) is None:
+            return 0
+        pair = self._pair(call)
+        values = list(pair.values())
+        differences = json_differences(*values) if len(values) == 2 else ()
+        texts = dict(zip(pair, _texts(values), strict=True))
+        self._texts[result.number] = texts, differences
+        return sum(map(len, texts.values())) + sum(len(d.output) + len(d.reference) for d in differences)
+
+    def add(self, result: Result) -> None:
+        """Add one result."""
+        arguments, differences = self._texts.pop(result.number, ({}, ()))
+        if (key := self._key(result)) is None:
+            return
+        error = result.error
+        row = ShownRow(
+            id=safe(result.id, _NAME),
+            number=result.number,
+            outcome=result.outcome,
+            kind=error.kind if error else None,
+            passed=None if result.score is None else passes(result.score, self._config),
+            score=result.score,
+            label=_label(result.label or ""),
+            remark=safe(error.message if error else result.explanation or "", _REMARK),
+            arguments=arguments,
+            differences=differences,
+        )
+        self._insert(key, row)
+
+    def _insert(self, key: tuple[int, float, int], row: ShownRow) -> None:
+        rows = self._rows[key[0]]
+        insort(rows, (key, row), key=lambda each: each[0])
+        del rows[self._keep :]
+
+    def sums(self) -> tuple[RankedRow, ...]:
+        """The rows so far, for `join`."""
+        return tuple(RankedRow(key=key, row=row) for rows in self._rows for key, row in rows)
+
+    def join(self, others: Iterable[RankedRow]) -> None:
+        """Add rows that another has found among rows of other numbers."""
+        for each in others:
+            self._insert(each.key, each.row)
+
+    def rows(self) -> ShownRows:
+        """The rows so far, those to look at first before others."""
+        scored, failed, abstained = self._rows
+        ranked = self._directed or not (self._show in ("worst", "scored") and scored)
+        place = self._keep - sum(min(self._keep // _SHARE, len(rows)) for rows in (failed, abstained))
+        most = self._keep - min(self._keep // _SHARE, len(abstained)) - len(scored[:place])
+        rows = [*scored[:place], *failed[:most], *abstained]
+        return ShownRows(
+            show=self._show, ranked=ranked, directed=self._directed, rows=tuple(row for _, row in rows[: self._keep])
+        )
+
+    @property
+    def _directed(self) -> bool:
+        return self._config is not None and self._config.direction != "none"
+
+    def _key(self, result: Result) -> tuple[int, float, int] | None:
+        """The row's place among the rows; None if it is not shown."""
+        scored = self._rows[0]
+        if result.outcome == "scored" and self._show == "worst" and len(scored) >= self._keep > 0:  # as most
+            score = result.score
+            key = 0, 0.0 if score is None or not self._sign else self._sign * score, result.number
+            return key if key < scored[-1][0] else None
+        rank = self._rank(result)
+        if rank is None or not self._keep:
+            return None
+        key, rows = (*rank, result.number), self._rows[rank[0]]
+        return key if len(rows) < self._keep or key < rows[-1][0] else None
+
+    def _rank(self, result: Result) -> tuple[int, float] | None:
+        failed, abstained = result.outcome in ("failed", "lost"), result.outcome == "abstained"
+        if self._show in ("failed", "abstained"):
+            return (0, 0.0) if (failed if self._show == "failed" else abstained) else None
+        if failed or abstained:
+            return (1 if failed else 2, 0.0) if self._show == "worst" else None
+        return 0, 0.0 if result.score is None or not self._sign else self._sign * result.score
+
+    def _pair(self, call: Call) -> dict[str, Any]:
+        """The output and the reference that the call was given, or what comes first in their place."""
+        positional = dict(zip((p.name for p in self._parameters if p.positional_only), call.positional, strict=False))
+        given = positional | call.arguments
+        first = next((name for name in ("output", *given) if name in given), None)
+        second = next((name for name in ("reference", *given) if name in given and name != first), None)
+        return {name: given[name] for name in (first, second) if name is not None}
+
+
+def _label(label: str) -> str:
+    shown = safe(label, _NAME)
+    its = label if shown == label else tell_apart([label, shown])[0]
+    return shown if its == label else printable(its, _NAME)
+
+
+def _texts(values: Sequence[Any]) -> list[str]:
+    """Each value as text, cut around the first difference."""
+    from runner.engine.scoring.diff import windows
+
+    texts = [value if isinstance(value, str) else shown_json(value, _TEXT) for value in values]
+    if len(texts) == 2 and texts[0] == texts[1] and type(values[0]) is not type(values[1]):
+        texts = [shown_json(value, _TEXT) for value in values]  # such as "42" and 42
+    some = windows(texts, _TEXT - 2)
+    pairs = zip(some, tell_apart(some), strict=True)
+    return [safe(text, _TEXT) if text == its else printable(its, _TEXT) for text, its in pairs]
+
+
+def safe(text: str, limit: int = _NAME) -> str:
+    """The text on one line, without anything that a terminal would obey."""
+    return printable(" ".join(text[: limit * 4].split()), limit)

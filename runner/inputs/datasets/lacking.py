@@ -1,0 +1,257 @@
+"""Refuse a dataset that lacks columns which a run needs, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from runner.core.errors import ColumnsError, MappingError
+from runner.core.text import listed, printable, suggestion, weight
+from runner.core.types import Case, Evaluator
+from runner.inputs.evaluators.column import BY_NAME, written
+from runner.inputs.evaluators.mapping import Binding
+from runner.inputs.evaluators.parameters import about
+
+ROWS = 100
+"""Rows that are looked at for a column that the first one lacks."""
+SIZE = 16 << 20
+"""Characters and values in them, at most: they are held until they are scored."""
+PLACEHOLDER = "COLUMN"
+COLUMNS = 1000
+"""Columns that are looked at for a near name."""
+
+_NAMED = 20  # columns in a message
+
+
+class Cases(Protocol):
+    """Cases of which the first can be looked at."""
+
+    header: tuple[str, ...]
+    """The columns, if they are known before the rows are read."""
+
+    def look(self, at: int) -> Case | None:
+        """The case at this place, from 0; None beyond the end."""
+        ...
+
+
+def refuse_lacking(
+    name: str,
+    cases: Cases,
+    bound: Iterable[tuple[Evaluator, Binding]],
+    others: Mapping[str, str] | None = None,
+) -> None:
+    """
+    Look at the header, or else at the first rows, until they have all columns that the run needs.
+
+    `others` are needed besides: what for, by column. Raises ColumnsError if a parameter has no column in any of the
+    rows, and MappingError for one of the others. A column that single rows lack fails those rows.
+    """
+    others = others or {}
+    pairs = [(evaluator, binding, binding.needs()) for evaluator, binding in bound]
+    wanted = [{column, *binding.others.get(name, ())} for _, binding, needs in pairs for name, column in needs.items()]
+    wanted += [{column} for column in others]
+    if not wanted:
+        return
+    columns, rows, row = _look(cases, wanted)
+    named = [column for column in columns if column != "metadata"]
+    for evaluator, binding, needs in pairs:
+        lacking = {
+            parameter: column
+            for parameter, column in needs.items()
+            if columns.keys().isdisjoint({column, *binding.others.get(parameter, ())})
+        }
+        if lacking and (rows or cases.header):
+            raise _error(_place(name, rows), named, row, evaluator, binding, lacking)
+    for column, use in others.items() if rows or cases.header else ():
+        if column not in columns:
+            path = _likely_path(column, row, named)
+            near = _meant(path) if path or column.startswith("$") else suggestion(column, named[:COLUMNS])
+            there = f"the columns are {listed(named, _NAMED)}"
+            raise MappingError(f"{_place(name, rows)} has no {listed([column])} {use}{near}; {there}")
+
+
+def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
+    """What there is to say where a script's reference is left to its default, and a column looks like it."""
+    optional = binding.optional
+    mapped = {*binding.mapping.paths, *binding.mapping.literals}
+    if not optional or evaluator.is_inline:
+        return []
+    from runner.inputs.evaluators.likely import (  # here: most scripts have no such parameter
+        is_reference,
+        likely_columns,
+    )
+
+    wanted = {parameter: plain for parameter in optional if is_reference(plain := parameter.rpartition(".")[2])}
+    if not wanted or any(is_reference(one.rpartition(".")[2]) for one in mapped - optional.keys()):
+        return []
+    columns, *_ = _look(cases, [set(wanted)])
+    if any(not columns.keys().isdisjoint(optional[parameter]) for parameter in wanted):
+        return []
+    taken = {column for one in optional.values() for column in one}
+    taken |= {*binding.needs().values(), *(one.removeprefix("$.") for one in binding.mapping.paths.values())}
+    taken |= {column for names in binding.others.values() for column in names}
+    free = [column for column in columns if column not in taken and is_reference(column)]
+    if not free:
+        return []
+    from runner.inputs.evaluators.foreign.reads import uses_default
+
+    wanted = {p: plain for p, plain in wanted.items() if uses_default(evaluator, p, optional[p])}
+    for parameter, column in likely_columns(wanted, free).items():
+        word = next((one for one in optional[parameter] if one != parameter), parameter)
+        path = {parameter: written(column)}
+        return [
+            f"no column has what the script reads as {listed([word])}, and it goes on without; if {listed([column])} "
+            f"is meant, give InputMapping(paths={path!r})"
+        ]
+    return []
+
+
+def _place(name: str, rows: int) -> str:
+    return name if rows < 2 else f"{name}, in its first {rows} rows,"
+
+
+def kept_columns(cases: Cases) -> tuple[tuple[str, ...], bool]:
+    """All columns but the id, as far as the header or the first rows have them, and whether no row has others."""
+    columns, *_ = _look(cases, None)
+    complete = bool(cases.header) and "metadata" not in cases.header
+    return tuple(name for name in columns if name not in ("id", "metadata")), complete
+
+
+def _look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, None], int, Case | None]:
+    """
+    The columns of the first rows, in their order, the number of rows that have any, and the first of these.
+
+    One of each set is wanted; None wants all columns.
+    """
+    header = cases.header
+    first = None
+    columns = dict.fromkeys(header)
+    if not columns.keys() <= set(BY_NAME):
+        columns["metadata"] = None
+    rows = size = read = 0
+    most = ROWS if not header or "metadata" in header else 0  # a file with a header has no other columns
+    while (
+        (not rows or wanted is None or any(columns.keys().isdisjoint(one) for one in wanted))
+        and read < most
+        and size < SIZE
+    ):
+        if (case := cases.look(read)) is None:
+            break
+        read += 1
+        if case.broken is None:
+            first = first or case
+            rows += 1
+            names = (*sorted(case.present, key=BY_NAME.index), *case.metadata, *case.unread)
+            columns |= dict.fromkeys(names)
+        if read > 1:
+            size += weight((case.input, case.output, case.reference, case.metadata))
+    return columns, rows, first
+
+
+def _error(
+    name: str, own: list[str], row: Case | None, evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
+) -> ColumnsError:
+    from runner.inputs.evaluators.likely import is_setting, likely_columns
+
+    named = binding.own & lacking.keys()
+    settings = {p.name: p.declared for p in evaluator.parameters if p.declared is not None and p.name in named}
+    parameters = [name for name in lacking if name not in settings]
+    asked = binding.mapping.paths
+    paths = {p: path for p in parameters if (path := _likely_path(asked[p], row, own))}
+    # A column that another parameter has is not the likeliest for this one.
+    taken = set(binding.needs().values()) - set(lacking.values())
+    taken |= {column for columns in binding.others.values() for column in columns}
+    free = [column for column in own if column not in taken and column != "id"]
+    likely = likely_columns({p: lacking[p].removeprefix("$.") for p in parameters if p not in paths}, free)
+    names = {p: (*binding.others.get(p, ()), p) for p in parameters if p not in paths and p not in likely}
+    paths |= dict(_inside(names, row))
+    given = {*binding.mapping.literals, *binding.needs(), *own}
+    optional = [
+        p.name for p in evaluator.parameters if not p.required and p.name in BY_NAME[:3] and p.name not in given
+    ]
+    likely |= likely_columns(
+        dict(zip(optional, optional, strict=True)), [column for column in free if column not in likely.values()]
+    )
+    every = dict.fromkeys(parameters, PLACEHOLDER)
+    every |= {parameter: written(column) for parameter, column in likely.items()} | paths
+    why = _why(name, own, lacking, every, settings)
+    parts = dict(_parts(evaluator, binding, likely, row, own))
+    every = {one: path for name, path in every.items() for one, path in parts.get(name, {name: path}).items()}
+    words = {
+        p: columns[0] for p, columns in binding.others.items() if p in lacking and p in BY_NAME and columns[0] != p
+    }
+    if words:
+        why += f" ({', '.join(f'`{word}` of the script is `{p}` here' for p, word in words.items())}"
+        null = [p for p in words if p != "output"]
+        why += f"; if it can do without, give `{null[0]}` the value null)" if null else ")"
+    values = [p for p, path in every.items() if path == PLACEHOLDER and is_setting(p) and p in lacking.values()]
+    return ColumnsError(why, {p: path for p, path in every.items() if p not in values}, (*settings, *values))
+
+
+def _parts(
+    evaluator: Evaluator, binding: Binding, likely: Mapping[str, str], row: Case | None, own: Sequence[str]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """By parameter of which a script reads keys, where the likely column is no object: a column for each key."""
+    from difflib import get_close_matches  # here: few wait for it
+
+    from runner.inputs.evaluators.foreign.reads import object_keys
+
+    for parameter, column in likely.items():
+        value = None if row is None else getattr(row, column, None) if column in BY_NAME else row.metadata.get(column)
+        if not isinstance(value, str | int | float):
+            continue
+        read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
+        if len(read) == 1:
+            yield parameter, {f"{parameter}.{read[0]}": written(read[0] if read[0] in own else column)}
+        elif not {*read}.isdisjoint(own):
+            near = {key: get_close_matches(key, own, 1, 0.6) for key in read}
+            yield parameter, {f"{parameter}.{key}": written(n[0]) if n else PLACEHOLDER for key, n in near.items()}
+
+
+def _inside(parameters: Mapping[str, Collection[str]], row: Case | None) -> Iterator[tuple[str, str]]:
+    """By parameter, given the names by which it is known: the path of a key of such a name in an object."""
+    from runner.inputs.evaluators.likely import step
+
+    for parameter, names in parameters.items():
+        for column, value in ({} if row is None else row.metadata).items():
+            key = next((one for one in names if isinstance(value, dict) and one in value), None)
+            if key is not None:
+                yield parameter, f"$.metadata{step(column)}{step(key)}"
+                break
+
+
+def _likely_path(path: str, row: Case | None, columns: list[str]) -> str | None:
+    """The path that is meant by one at which there is nothing; None for one that is no more than a column, too."""
+    if not path.startswith("$"):
+        return None
+    from runner.inputs.evaluators.column import parse_source
+    from runner.inputs.evaluators.likely import likely_path
+
+    keys = parse_source(path, trusted=True).keys
+    found = likely_path(keys, row, columns) if keys and len(keys) > 1 else None
+    return None if found == path else found
+
+
+def _meant(path: str | None) -> str:
+    return f" (did you mean `{printable(path, 200)}`?)" if path and path != PLACEHOLDER else ""
+
+
+def _why(
+    name: str, columns: list[str], lacking: Mapping[str, str], likely: Mapping[str, str], settings: Mapping[str, Any]
+) -> str:
+    words = []
+    plain = [parameter for parameter, column in lacking.items() if parameter == column and parameter not in settings]
+    if plain:
+        words.append(f"no column for {listed(plain)}")
+    for parameter, column in lacking.items():
+        if parameter not in plain and parameter not in settings:
+            is_path = column.startswith("$")
+            what = f"nothing at {listed([column])}" if is_path else f"no column {listed([column])}"
+            words.append(f"{what}{_meant(likely[parameter])}, which `{parameter}` is mapped to")
+    text = f"{name} has {', and '.join(words)}" if words else ""
+    for setting, declared in settings.items():
+        text += f"{'; ' if text else ''}evaluate needs `{setting}` ({about(declared)})"
+    if plain == ["ctx"]:
+        text += " (a script of Langfuse's page takes one; if it is such, make that its dialect, `langfuse`)"
+    # Nothing in a message may be obeyed by a terminal, and a name may be long.
+    return f"{text}; the columns are {listed(columns, _NAMED)}" if columns else f"{text}; it has no columns"

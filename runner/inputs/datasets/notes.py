@@ -1,0 +1,109 @@
+"""What there is to say of the rows of a dataset that were read so far, for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from runner.core.text import listed, printable
+from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.ids import Ids
+
+_FIRST = 20
+"""Rows whose texts are looked at."""
+_LOOKED_AT = 100_000  # characters of a text
+_NAMED = 5
+
+
+class RowNotes:
+    """Gathers them while rows are read."""
+
+    def __init__(self) -> None:
+        self.ids = Ids()
+        self.left_out: dict[str, None] = {}
+        """Where binary values were."""
+        self.marks = 0
+        """Byte order marks within a file."""
+        self.headers = 0
+        """Rows that repeat a table's header."""
+        self.bare = 0
+        """Rows of a table without any text."""
+        self.unnamed: dict[int, bool] = {}
+        """The columns of a table without a name, from 1, and whether any row has a value there."""
+        self._lists: dict[str, str | None] = {}
+
+    def watch(
+        self, rows: Iterable[Any], columns: Collection[str] | None, declared: Sequence[str], *, table: bool
+    ) -> Iterator[Any]:
+        """
+        The same rows. Of the first ones, it is noted in which columns each text is a list, but for `declared` ones.
+
+        `columns` None: all.
+        """
+        # What a model has written may be a list as text on purpose, but for a table, which has nothing else.
+        every, but = iter(rows), declared if table else (*declared, "output")
+        for number, (where, row) in enumerate(every):
+            if not isinstance(row, RowError):
+                for name, value in row.items():
+                    if isinstance(value, str) and value and (columns is None or name in columns) and name not in but:
+                        kind = _kind_of_list(value)
+                        self._lists[name] = kind if self._lists.get(name, kind) == kind else None
+            yield where, row
+            if number + 1 >= _FIRST:
+                break
+        yield from every
+
+    @property
+    def every(self) -> list[str]:
+        """All notes on what was read so far."""
+        return [*self.lines(), *([repeated_ids(self.ids.repeated)] if self.ids.repeated else [])]
+
+    def lines(self) -> list[str]:
+        """Notes on what was read so far, but for ids."""
+        found = []
+        if self.left_out:
+            places = listed(list(self.left_out), _NAMED)
+            found.append(f"{places} is binary, which is left out: a script gets text, numbers, lists and objects")
+        if self.marks:
+            found.append(f"{self.marks:,} byte order marks within the file are left out, as of files that were joined")
+        if self.headers:
+            found.append(f"the header stands {self.headers:,} times more within the file, and is no row there")
+        if self.bare:
+            rows = "1 row has" if self.bare == 1 else f"{self.bare:,} rows have"
+            found.append(f"{rows} empty cells alone, and counts as any other; delete what is no row in the file")
+        if self.unnamed:
+            places = listed([str(at) for at in self.unnamed], _NAMED).replace("`", "")
+            one = len(self.unnamed) == 1
+            said = f"column {places} has no name, and is" if one else f"columns {places} have no name, and are"
+            how = "name it in the first line to use it" if any(self.unnamed.values()) else "no row has a value there"
+            found.append(f"{said} left out; {how}")
+        for name, kind in self._lists.items():
+            if kind is None:
+                continue
+            column = f"the column {listed([name])} looks like {kind} lists, and the script gets each as text"
+            if kind == "JSON":
+                array = json.dumps([printable(name, 60)], ensure_ascii=False)
+                found.append(f"{column}; give json_columns={array}, or declare the parameter as an array")
+            else:
+                found.append(f"{column}; write the file with json.dumps of each list, and give json_columns then")
+        return found
+
+
+def repeated_ids(count: int) -> str:
+    """A note about rows whose id an earlier row has."""
+    rows = "1 row repeats an id" if count == 1 else f"{count:,} rows repeat an id"
+    return (
+        f"{rows} that an earlier row has; they are named id#row, so that two runs pair them by their number in the "
+        "dataset: take a column as id that tells rows apart"
+    )
+
+
+def _kind_of_list(text: str) -> str | None:
+    start = text.lstrip()[:2]
+    if not start.startswith("[") or not text.rstrip().endswith("]") or len(text) > _LOOKED_AT:
+        return None
+    try:
+        return "JSON" if isinstance(json.loads(text), list) else None
+    except (ValueError, RecursionError):
+        return "Python" if start in ("['", '["') else None

@@ -1,0 +1,34 @@
+"""Keep the rows of a JSON document as JSON Lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from runner.core.errors import DatasetError, InputError, PathError
+from runner.core.text import printable
+from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.dataset import open_dataset
+from runner.inputs.datasets.places import parse_place
+from runner.inputs.datasets.rows import Reading
+from runner.inputs.datasets.work import ask
+
+
+def write_rows(path: str | os.PathLike[str], place: str, target: Path) -> None:
+    """
+    Write the rows at this place of a JSON file as JSON Lines into another, which must not exist.
+
+    Raises InputError for what is no such place, DatasetError for a file without rows there, or with one that cannot be
+    used, and OSError where the other file cannot be written.
+    """
+    try:
+        parse_place(place)
+    except PathError as error:
+        raise InputError(f"rows={place!r}: {error}") from None
+    with open_dataset(path, reading=Reading(rows=place)) as dataset, target.open("xb") as file:
+        for where, row in dataset.rows:
+            ask()
+            if isinstance(row, RowError):
+                raise DatasetError(f"{where}: {printable(str(row))}; mend it, or leave it out")
+            file.write(json.dumps(row).encode() + b"\n")

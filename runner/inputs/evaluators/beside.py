@@ -1,0 +1,240 @@
+"""The user's own files that a script imports: they stay behind when it runs, and no package of their names is meant."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import sys
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import listed, printable
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.python_signature import expression
+from sandboxes.base import ScriptError
+from sandboxes.hints import one_file, unknown
+
+_MOST = 200
+"""Imports that are looked at."""
+_ENTRIES = 1000
+"""Of a folder, to see whether there is a module in it."""
+_ROOT = (".git", "pyproject.toml", "setup.py")
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<whole>\w+)|import[ \t]+(?P<names>[\w., \t]+))"
+    r"|(?:import_module|__import__)\(\s*[\"'](?P<call>\w+)",
+    re.MULTILINE,
+)
+_EVALUATOR = re.compile(r"^(async[ \t]+)?def[ \t]+evaluate\b", re.MULTILINE)
+_MISSING = re.compile(r"No module named '(\w+)([\w.]*)")
+_NO_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
+
+
+def files_beside(script: Path, source: str) -> dict[str, str]:
+    """
+    The user's files and folders of modules that a Python script imports, by the name of the module.
+
+    They lie beside the script, or above it in the same project: then the path begins with `..`.
+    """
+    found: dict[str, str] = {}
+    folders: list[Path] = []
+    for name in islice(dict.fromkeys(_imported(source)), _MOST):
+        if name in sys.stdlib_module_names or name == script.stem:
+            continue
+        folders = folders or _folders(script)
+        place = next(filter(None, (_place(folder, name) for folder in folders)), None)
+        if place is None or (folders[0].is_relative_to(place) and not (place / "__init__.py").is_file()):
+            continue  # or a folder of scripts with the name of what they use
+        path = os.path.join(os.path.relpath(place.parent, folders[0]), place.name)
+        found[name] = os.path.normpath(path) + "/" * place.is_dir()
+    return found
+
+
+def refuse_strangers(packages: Sequence[str], beside: Mapping[str, str], where: str, folder: Path | None) -> None:
+    """
+    Raise EvaluatorError for a package that has the name of an imported file beside the script.
+
+    In `folder`, if it is known, files that are evaluators themselves are let be: they are called as what they use.
+    """
+    if not beside or not packages:
+        return
+    from packaging.utils import canonicalize_name  # here: most scripts import no file
+
+    modules = {canonicalize_name(name): name for name in beside}
+    for line in packages:
+        name = modules.get(canonicalize_name(re.split(r"[^\w.-]", line, maxsplit=1)[0]))
+        if (
+            name is None
+            or ";" in line
+            or beside[name].startswith("..")
+            or (folder is not None and _is_evaluator(folder / beside[name]))
+        ):
+            continue
+        raise EvaluatorError(
+            f"{where}: `{printable(line, 60)}` is asked for as a package, but {printable(beside[name])} lies beside "
+            "the script, and a registry's package of that name is a stranger's; a script is one file, so copy what it "
+            "needs of the file into it, or rename the file if the package is meant"
+        )
+
+
+def is_beside(where: str, specifier: str) -> bool:
+    """Whether a bare import of a TypeScript script means a file: one beside the script, or by its name."""
+    from sandboxes.packages import is_own_file
+
+    suffixes = ("", ".ts", ".js", ".mjs", ".cjs", ".mts", ".tsx")
+    try:
+        return is_own_file(specifier) or any((Path(where).parent / f"{specifier}{one}").exists() for one in suffixes)
+    except (OSError, ValueError):
+        return False
+
+
+def local_hint(message: str, beside: Mapping[str, str]) -> str | None:
+    """The next step for an error that a file beside the script is not there."""
+    missing = _MISSING.search(message)
+    if missing is None or missing[1] not in beside:
+        return None
+    file = beside[missing[1]] + ("" if beside[missing[1]].startswith("..") else " beside the script")
+    return f"{file} is not taken along: copy what the script needs of it into the script"
+
+
+def next_step(error: ScriptError, evaluator: Evaluator, packages: Sequence[str] = ()) -> str | None:
+    """
+    The next step for a script's error; for a module that is not there, with all that the script imports.
+
+    `packages` are the sandbox's. Files of the user's own are told first: without them, packages are installed in vain.
+    """
+    if local := local_hint(error.message, evaluator.beside):
+        return local
+    missing, no_name = _MISSING.search(error.message), _NO_NAME.search(error.message)
+    module = f"{no_name[2]}.{no_name[1]}" if no_name else missing[1] + missing[2] if missing else ""
+    top, declared = _top(module), packages or evaluator.packages
+    if top in sys.stdlib_module_names or not module:
+        return error.hint
+    from sandboxes.packages import is_own_file, is_unknown, which_package
+
+    package = which_package(module)
+    if package and _name(package) in {_name(line) for line in declared if ";" not in line}:
+        return (
+            f"{package} is installed, and this version of it brings no `{module}`: declare one that does, or, if "
+            f"`{module}` is in a copy of your own, copy what the script needs of it into the script"
+        )
+    if missing is None:
+        return error.hint
+    at_load, anywhere = _modules(evaluator.source)
+    own = [name for name in at_load if name[0] == "." or _top(name) in evaluator.beside or is_own_file(name)]
+    same = [name for name in anywhere if _top(name) == top] or [module]
+    strangers = dict.fromkeys(_top(name) for name in (*at_load, *same) if name not in own and is_unknown(name))
+    if own == [module] or is_own_file(module):
+        steps = [str(error.hint)]
+    elif own:
+        files = listed(dict.fromkeys(name if name[0] == "." else _top(name) for name in own), 4)
+        steps = [one_file(f"of files of your own ({files}) nothing is taken along")]
+    else:
+        steps = []
+    wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)
+    if wanted and not is_own_file(module):
+        lines = {_name(line): line for line in reversed((*declared, *wanted))}
+        names = json.dumps(
+            [lines[name] for name in dict.fromkeys(map(_name, (*declared, *wanted)))], ensure_ascii=False
+        )
+        wasm = "; the process sandbox has packages" * (error.hint or "").endswith("the process sandbox has packages")
+        steps.append(f"{'then ' * bool(steps)}add `dependencies = {names}` to the script's header{wasm}")
+    if strangers:
+        steps.append(unknown([*strangers][:4]))
+    return "; ".join(steps) or error.hint
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _name(line: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower()
+
+
+def _packages(modules: Sequence[str], beside: Collection[str]) -> list[str]:
+    """The packages of these modules, as far as they are known."""
+    from sandboxes.packages import which_package
+
+    return [package for name in modules if name.partition(".")[0] not in beside and (package := which_package(name))]
+
+
+class _Imports(NamedTuple):
+    at_load: tuple[str, ...]
+    """Those of files by a relative import begin with a dot."""
+    anywhere: tuple[str, ...]
+
+
+@lru_cache(8)
+def _modules(source: str) -> _Imports:
+    """The modules that a Python script imports, but those in a `try` that it can do without, or for types alone."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Imports((), ())
+    at_load: dict[str, None] = {}
+    anywhere: dict[str, None] = {}
+    waiting: deque[tuple[ast.AST, bool]] = deque([(tree, True)])
+    while waiting and len(anywhere) < _MOST:
+        node, loading = waiting.popleft()
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            at_load |= dict.fromkeys(["." * node.level + (node.module or node.names[0].name)][: int(loading)])
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            dotted = "." in node.module
+            names = [node.module if dotted else f"{node.module}.{alias.name}" for alias in node.names]
+        anywhere |= dict.fromkeys(names)
+        at_load |= dict.fromkeys(names if loading else ())
+        inside: Iterable[ast.AST] = node.handlers if isinstance(node, ast.Try) else ast.iter_child_nodes(node)
+        if isinstance(node, ast.If) and expression(node.test).endswith("TYPE_CHECKING"):
+            inside = node.orelse
+        in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        waiting.extend((child, loading and not in_function) for child in inside)
+    return _Imports(tuple(at_load), tuple(anywhere))
+
+
+def _imported(source: str) -> Iterator[str]:
+    for match in _IMPORT.finditer(source):
+        for name in (match["whole"] or match["call"] or match["names"]).split(","):
+            if top := name.strip().partition(" ")[0].partition(".")[0]:
+                yield top
+
+
+def _folders(script: Path) -> list[Path]:
+    """The script's folder, and those above it up to that of the project or the current one, with its `src`."""
+    own = Path(os.path.abspath(script)).parent
+    here = Path.cwd()
+    for number, folder in enumerate((own, *own.parents)):
+        if folder == here or any((folder / one).exists() for one in _ROOT):
+            above = list(own.parents)[:number]
+            return [own, *above, folder / "src"]
+    return [own]
+
+
+def _place(folder: Path, name: str) -> Path | None:
+    try:
+        if (folder / f"{name}.py").is_file():
+            return folder / f"{name}.py"
+        if (folder / name).is_dir():
+            with os.scandir(folder / name) as entries:
+                if any(entry.name.endswith(".py") for entry in islice(entries, _ENTRIES)):
+                    return folder / name
+    except OSError:
+        pass
+    return None
+
+
+def _is_evaluator(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return file.is_file() and _EVALUATOR.search(opened.read(1 << 18).decode(errors="replace")) is not None
+    except OSError:
+        return False

@@ -1,0 +1,41 @@
+"""An evaluator's language: how messages to its author write values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from runner.core.text import shown, shown_json
+from sandboxes.base import Language
+
+
+class Dialect(NamedTuple):
+    """One language's words; those for types come with their article."""
+
+    name: str
+    none: str
+    true: str
+    false: str
+    array: str
+    mapping: str
+    boolean: str
+    value: Callable[..., str]
+    """As `shown`: a value, and the length of what is made of it."""
+    quoted_keys: bool
+
+    def object(self, **properties: str) -> str:
+        """An object with these properties, whose values are written already."""
+        keys = [f'"{key}"' if self.quoted_keys else key for key in properties]
+        inside = ", ".join(f"{key}: {value}" for key, value in zip(keys, properties.values(), strict=True))
+        return f"{{{inside}}}" if self.quoted_keys else f"{{ {inside} }}"
+
+    def truth(self, value: bool) -> str:
+        """A bool as it is written, which is also the label that it becomes."""
+        return self.true if value else self.false
+
+
+PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", shown, quoted_keys=True)
+TYPESCRIPT = Dialect(
+    "TypeScript", "null", "true", "false", "an array", "an object", "a boolean", shown_json, quoted_keys=False
+)
+DIALECTS: dict[Language, Dialect] = {"python": PYTHON, "typescript": TYPESCRIPT}

@@ -1,0 +1,310 @@
+"""What a script defines that can be called for a row, and which of it likely scores one. Nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import listed, printable, suggestion, whole
+from runner.core.types import Parameter
+from runner.inputs.evaluators.entrypoint import AGGREGATE, naming
+from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
+from runner.inputs.evaluators.python_signature import (
+    CallableNode,
+    FunctionNode,
+    Signature,
+    aggregate_of,
+    names_of,
+    own_nodes,
+    parameters,
+    parse,
+)
+
+_SCORES = re.compile(
+    r"scor|grad|eval|reward|metric|accura|exact|match|correct|judg|check|similar|verif|compar|equal|equiv|assess|rouge|"
+    r"bleu|dist|overlap|precision|recall|(^|_)(f1|em|wer|cer|iou|same)(_|$)",
+    re.IGNORECASE,
+)
+_HELPS = re.compile(
+    r"(load|read|parse|extract|normali[sz]e|clean|get|make|build|create|format|strip|remove|token|main|save|write|print"
+    r"|log|convert|to|test|run|setup|init|download|fetch|preprocess|postprocess|fix|split|find)(_|$|(?=[A-Z]))"
+)
+_USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", "accuracy")
+"""Names that people give the function that is called from outside."""
+_MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
+_NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|file|path|fn|func)$")
+"""Parameters that no row can give: functions, files, and sums that are added to."""
+_MOST = 5
+_HOPS = 20
+
+
+class Entry(NamedTuple):
+    """A function, or what else can be called: a method, an instance with `__call__`, what a call makes."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    accepts_any: bool = False
+    line: int = 1
+    docstring: str = ""
+    helps: bool = False
+    """True if something else in the script calls it."""
+    makes: bool = False
+    """True if it returns a function."""
+    made: str = ""
+    """The expression that makes it, where its name alone does not: `Scorer().score`."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the parameters that have no default."""
+        return tuple(one.name for one in self.parameters if one.required)
+
+    @property
+    def words(self) -> str:
+        """As people write it: `score(prediction, target)`."""
+        return f"{self.name}({', '.join([*self.required, *(['**…'] if self.accepts_any else [])])})"
+
+
+def likely(entries: Iterable[Entry]) -> list[Entry]:
+    """Those that likely score a row, the likeliest first; a helper, a factory or a loader is none."""
+    found = [(points, one) for one in entries if (points := _points(one)) > 0]
+    return [one for _, one in sorted(found, key=lambda each: -each[0])]
+
+
+def _points(entry: Entry) -> int:
+    """How likely it is that it scores a row; 0 for what does not."""
+    last = entry.name.rpartition(".")[2]
+    required = len(entry.required)
+    if last.startswith("_") or entry.makes or not entry.parameters or required > _MOST:
+        return 0
+    if any(_NO_VALUE.search(name) for name in entry.required):
+        return 0
+    names = [plain_name(one.name) for one in entry.parameters if one.required or not entry.accepts_any]
+    scores = _SCORES.search(entry.name) is not None
+    roles = (any(name in OUTPUTS for name in names), any(name in REFERENCES - OUTPUTS for name in names))
+    points = (
+        (last in _USUAL)
+        - ("." in entry.name or bool(entry.made))
+        + 3 * roles[0]
+        + 2 * roles[1]
+        + 3 * scores
+        + (required in (2, 3))
+        + any(name in INPUTS for name in names)
+    )
+    helps = _MAKES.match(last) is not None or (_HELPS.match(last) is not None and not scores)
+    return max(0, points - 4 * helps - 3 * entry.helps) if points > 1 else 0
+
+
+def which(entries: Sequence[Entry], where: str) -> str:
+    """The end of a message: what the script defines, the likeliest first, and how to name it. Nothing of nothing."""
+    best = likely(entries)
+    if not best:
+        return ""
+    first = best[0].name
+    step = f'{naming(where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
+    if len(best) == 1:
+        return f"`{best[0].words}` likely scores a row: name it, {step}"
+    return f"{listed([one.words for one in best], 4)} likely score a row: name the one to run, such as {step}"
+
+
+def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
+    """What the top level of a script defines that can be called, by name, in the order of the text."""
+    script = _Script(body)
+    found: dict[str, Entry] = {}
+    for name, node in script.names.items():
+        if isinstance(node, ast.ClassDef):
+            found |= script.of_class(node)
+        elif entry := script.entry(name, node):
+            found[name] = entry
+    called = helpers(script.names)
+    return {name: one._replace(helps=name in called) for name, one in found.items()}
+
+
+def helpers(names: Mapping[str, ast.AST]) -> set[str]:
+    """The names that a function or a class of the script calls, or hands on, other than its own."""
+    found = set()
+    for name, node in names.items():
+        if isinstance(node, CallableNode | ast.ClassDef):
+            inside = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            found |= {*inside & names.keys()} - {name}
+    return found
+
+
+class _Script:
+    """The top level of a script, by what its names stand for in the end."""
+
+    def __init__(self, body: list[ast.stmt]) -> None:
+        self.names = names_of(body)
+
+    def entry(self, name: str, node: ast.AST) -> Entry | None:
+        """What can be called by the name; None for what is none, or whose parameters cannot be seen."""
+        signed = self._signed(node)
+        makes = isinstance(node, CallableNode) and _returned(node) is not None
+        return None if signed is None else signed._replace(name=name, line=getattr(node, "lineno", 1), makes=makes)
+
+    def of_class(self, node: ast.ClassDef) -> dict[str, Entry]:
+        """The methods that can be called on an instance that is made without arguments, and the instance itself."""
+        methods = self._methods(node)
+        bare = not any(one.required for one in _own(methods["__init__"])) if "__init__" in methods else _is_bare(node)
+        found = {}
+        for name, method in methods.items():
+            alone = _decorated(method, "staticmethod", "classmethod")
+            if (name.startswith("_") and name != "__call__") or not (bare or alone) or _decorated(method, "property"):
+                continue
+            whole = node.name if name == "__call__" else f"{node.name}.{name}"
+            made = f"{node.name}()" if bare else node.name
+            found[whole] = _entry(method, _own(method))._replace(
+                name=whole, made=made if name == "__call__" else f"{made}.{name}"
+            )
+        return found
+
+    def _methods(self, node: ast.ClassDef, depth: int = 0) -> dict[str, FunctionNode]:
+        found: dict[str, FunctionNode] = {}
+        for base in node.bases:
+            above = self.names.get(base.id) if isinstance(base, ast.Name) else None
+            if isinstance(above, ast.ClassDef) and depth < _HOPS:
+                found |= self._methods(above, depth + 1)
+        return found | {one.name: one for one in node.body if isinstance(one, FunctionNode)}
+
+    def _signed(self, node: ast.AST, depth: int = 0) -> Entry | None:
+        """The signature of what stands there, as far as the text tells it."""
+        if depth > _HOPS:
+            return None
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return _entry(node, parameters(node.args))
+            case ast.Name(id=name) if name in self.names:
+                return self._signed(self.names[name], depth + 1)
+            case ast.Attribute(value=ast.Call() as made, attr=method):
+                kind = self._made(made)
+                found = None if kind is None else self._methods(kind).get(method)
+                return None if found is None else _entry(found, _own(found))
+            case ast.Call(func=func, args=given):
+                return self._of_call(node, func, given, depth)
+        return None
+
+    def _of_call(self, node: ast.Call, func: ast.expr, given: list[ast.expr], depth: int) -> Entry | None:
+        if (kind := self._made(node)) is not None:
+            called = self._methods(kind).get("__call__")
+            return None if called is None else _entry(called, _own(called))
+        last = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+        if last == "partial" and given:
+            return _bound(self._signed(given[0], depth + 1), len(given) - 1, {one.arg for one in node.keywords})
+        factory = self.names.get(last) if isinstance(func, ast.Name) else None
+        if isinstance(factory, CallableNode) and (inner := _returned(factory)) is not None:
+            return self._signed(inner, depth + 1)
+        return None
+
+    def _made(self, node: ast.Call) -> ast.ClassDef | None:
+        """The class of the script that a call makes an instance of."""
+        kind = self.names.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        return kind if isinstance(kind, ast.ClassDef) else None
+
+
+def _entry(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
+    docstring = "" if isinstance(node, ast.Lambda) else ast.get_docstring(node) or ""
+    return Entry("", own, node.args.kwarg is not None, node.lineno, docstring)
+
+
+def _own(method: FunctionNode) -> tuple[Parameter, ...]:
+    """A method's parameters without `self` or `cls`."""
+    return parameters(method.args)[0 if _decorated(method, "staticmethod") else 1 :]
+
+
+def _decorated(method: FunctionNode, *names: str) -> bool:
+    return any(isinstance(one, ast.Name) and one.id in names for one in method.decorator_list)
+
+
+def _is_bare(node: ast.ClassDef) -> bool:
+    """True for a class without `__init__` that is no dataclass with fields to give."""
+    fields = any(isinstance(one, ast.AnnAssign) and one.value is None for one in node.body)
+    return not (fields and any("dataclass" in ast.unparse(one) for one in node.decorator_list))
+
+
+def _bound(entry: Entry | None, places: int, names: set[str | None]) -> Entry | None:
+    """What is left of the parameters once a `partial` has given some."""
+    if entry is None or None in names:
+        return None
+    left = [
+        one.model_copy(update={"required": one.required and one.name not in names}) for one in entry.parameters[places:]
+    ]
+    return entry._replace(parameters=tuple(left))
+
+
+def _returned(node: CallableNode) -> ast.AST | None:
+    """The function that a factory returns; None for what is no factory."""
+    if isinstance(node, ast.Lambda):
+        return node.body if isinstance(node.body, ast.Lambda) else None
+    inner = {name: one for name, one in names_of(node.body).items() if isinstance(one, CallableNode)}
+    returns = [one for one in own_nodes(node.body) if isinstance(one, ast.Return)]
+    for value in (one.value for one in reversed(returns)):
+        if isinstance(value, ast.Lambda):
+            return value
+        if isinstance(value, ast.Name) and value.id in inner:
+            return inner[value.id]
+    return None
+
+
+def entries_of(text: str, where: str) -> dict[str, Entry]:
+    """What a script defines that can be called. Raises EvaluatorError for wrong syntax."""
+    return python_entries(parse(text, where).body)
+
+
+def signature_of(text: str, where: str, name: str) -> Signature:
+    """The signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
+    tree = parse(text, where)
+    script, entries = _Script(tree.body), python_entries(tree.body)
+    entry = entries.get(name)
+    if entry is None or entry.makes:
+        raise EvaluatorError(_refusal(script, entries, name, where))
+    aggregate = aggregate_of(script.names.get(AGGREGATE))
+    docstring = whole(ast.get_docstring(tree) or entry.docstring)
+    node = script.names.get(name)
+    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} if isinstance(node, CallableNode) else None
+    parameters = with_reference(entry.parameters, used)
+    return Signature(parameters, entry.accepts_any, docstring, aggregate=aggregate)
+
+
+def with_reference(parameters: tuple[Parameter, ...], used: Collection[str] | None) -> tuple[Parameter, ...]:
+    """
+    The parameters, of which a reference that may be left out is required where the function uses it.
+
+    Without it a function that was not written for evalcell would score all rows by nothing, without a word.
+    """
+    known = [one for one in parameters if plain_name(one.name) in REFERENCES - OUTPUTS]
+    if len(known) != 1 or known[0].required or (used is not None and known[0].name not in used):
+        return parameters
+    return tuple(one.model_copy(update={"required": True}) if one is known[0] else one for one in parameters)
+
+
+def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) -> str:
+    """Why what was named cannot be called for a row, and what to do."""
+    word, first = printable(name, 60), name.partition(".")[0]
+    node = script.names.get(first)
+    own = f"give what it makes a name in the script, such as `scorer = {printable(first, 60)}(…)`, and name that"
+    if name in entries:
+        return f"{where}: `{entries[name].words}` makes a function; {own}: {naming(where, 'scorer')}"
+    if isinstance(node, ast.ClassDef) and name == first:
+        methods = [one for one in entries.values() if one.name.startswith(f"{first}.")]
+        if methods:
+            return (
+                f"{where}: `{word}` is a class; name a method of it: "
+                f"{which(methods, where) or listed(e.name for e in methods)}"
+            )
+        init = "needs arguments, or has no method that takes a row"
+        return f"{where}: `{word}` is a class that {init}; {own}: {naming(where, 'scorer')}"
+    if node is not None and first == name:
+        return (
+            f"{where}: the parameters of `{word}` cannot be seen without running the script; define "
+            f"`def evaluate(output, reference): return {word}(output, reference)`, as it is to be called"
+        )
+    found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'nothing that can be called'}"
+    return f"{where} has no function `{word}`{suggestion(name, entries)}; {found}"
+
+
+def calling(source: str, name: str) -> str:
+    """The script with what is called under its name, on a line of its own where that has to be made."""
+    entry = python_entries(parse(source, name).body).get(name)
+    return source if entry is None or not entry.made else f"{source}\nglobals()[{name!r}] = {entry.made}\n"

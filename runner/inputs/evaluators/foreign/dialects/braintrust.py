@@ -1,0 +1,200 @@
+"""Braintrust's scorers: a `handler`, any function, and scorers of autoevals."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import listed, printable
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.entrypoint import naming
+from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.module import Function, ScriptModule, SeveralError, dotted, needed, only
+from runner.inputs.evaluators.foreign.reads import needs
+from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
+from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, plain_name
+from runner.inputs.evaluators.python_signature import expression
+
+_ENTRY = "handler"
+_WORDS = {"input", "output", "expected", "metadata", "trace", "id", "tags"}
+"""What Braintrust calls a function with."""
+_BASES = {"autoevals.Scorer", "autoevals.score.Scorer", "braintrust.Scorer", "braintrust.score.Scorer"}
+_BASES |= {"autoevals.ScorerWithPartial", "autoevals.partial.ScorerWithPartial", "braintrust_core.score.Scorer"}
+_EVALS = tuple(
+    f"{module}.{name}" for module in ("braintrust", "braintrust.framework") for name in ("Eval", "EvalAsync")
+)
+_STUBS = {
+    *(
+        "braintrust",
+        "braintrust.framework",
+        *_EVALS,
+        "braintrust.Score",
+        "braintrust.Scorer",
+        "braintrust.score.Score",
+        "braintrust.score.Scorer",
+    ),
+    *("braintrust.projects", "braintrust.projects.create"),
+    *("braintrust_core.score.Score", "braintrust_core.score.Scorer", "autoevals", "autoevals.Score"),
+    *("autoevals.Scorer", "autoevals.score.Score", "autoevals.score.Scorer"),
+    *("autoevals.partial", "autoevals.partial.ScorerWithPartial", "autoevals.ScorerWithPartial"),
+    "autoevals.serializable_data_class.SerializableDataClass",
+}
+_COMPARING = {"ExactMatch", "Levenshtein", "LevenshteinScorer", "NumericDiff", "JSONDiff", "ListContains"}
+"""Scorers of autoevals that say little or raise without an expected value."""
+_PACKAGES = {"autoevals": "autoevals", "braintrust": "braintrust", "braintrust_core": "braintrust"}
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    packages = needed(module, _STUBS, _PACKAGES)
+    listed_scores = _listed(module)
+    name = _seen(module, named, listed_scores) if entry is None else _asked(module, entry, named, listed_scores)
+    if name is None:
+        return None
+    function = module.called(name)
+    if function is not None:
+        _refuse_swapped(module, function)
+    words = f"{name}(output, expected)" if function is None else function.words
+    docstring = module.docstring or ("" if function is None else function.docstring)
+    sure = name == _ENTRY or name in listed_scores
+    sure = sure or (entry is None and name in _users(module) and {*module.functions[name].names} <= _WORDS)
+    demand = set() if function is None else needs(module, function, "expected")
+    if module.definition(name) is None:  # of what a call makes the text is not seen
+        demand.discard("input")
+    if module.imports.get(name, "").rpartition(".")[2] in _COMPARING:
+        demand.add("reference")
+    parameters = row({"reference": ("expected",)}, demand)
+    return Found(name, parameters, signature=words, packages=packages, docstring=docstring, sure=sure)
+
+
+def _asked(module: ScriptModule, entry: str, named: bool, listed_scores: Mapping[str, bool]) -> str | None:
+    """The entry: a function, a method, a scorer's class, or a scorer that is imported."""
+    function = module.called(entry)
+    if entry in _scorers(module) or listed_scores.get(entry):
+        return entry
+    if function is not None and "expected" in function.names and (named or {*function.required} <= _WORDS):
+        return entry
+    return entry if named and (function is not None or entry in module.values) else None
+
+
+def _refuse_swapped(module: ScriptModule, function: Function) -> None:
+    """
+    Refuse a function that Braintrust gives the input as an output, or the other way round.
+
+    It gives what it does not know by place, input first: `f(prediction, expected)` gets the input as `prediction`.
+    """
+    left = [name for name in ("input", "expected", "metadata", "output") if name not in function.names]
+    unknown = [name for name in function.required if name not in _WORDS]
+    for name, given in zip(unknown, left, strict=False):
+        plain = plain_name(name)
+        if given != "expected" and plain in OUTPUTS | REFERENCES and given != "output":
+            raise EvaluatorError(
+                f"{module.where}:{function.line}: Braintrust gives {function.words} its {given} as `{name}`, by its "
+                f"place; rename it to `output` or `expected`, or have it called by what its parameters name: "
+                f'{naming(module.where, function.name)} with dialect="native"'
+            )
+
+
+def _seen(module: ScriptModule, named: bool, listed_scores: Mapping[str, bool]) -> str | None:
+    if _ENTRY in module.functions:
+        return _ENTRY
+    if listed_scores:
+        return _of_eval(module, listed_scores)
+    scorers = _scorers(module)
+    own = [name for name, one in module.functions.items() if {"output", "expected"} <= {*one.names}]
+    own = own or [name for name in _users(module) if {"input", "output"} <= {*module.functions[name].names}]
+    found = (
+        own
+        or [name for name in scorers if name in module.classes]
+        or ([] if module.functions or module.classes else scorers)
+    )
+    if not found and named:
+        found = list(module.functions)
+    alone = only(module, {name: name for name in found}, None, "a Braintrust scorer")
+    return None if alone is None else alone[0]
+
+
+def _of_eval(module: ScriptModule, names: Mapping[str, bool]) -> str:
+    """The scorer of the script's `Eval(…, scores=[…])`. Raises EvaluatorError for others than one."""
+    known = [name for name, is_known in names.items() if is_known]
+    if len(names) == 1 and known:
+        return known[0]
+    step = (
+        f"say which: {naming(module.where, known[0])}, or in its header, [tool.evalcell], "
+        f'dialect = "braintrust" and entry = "{known[0]}"'
+        if known
+        else "give the one to run a name at the top of the script, such as `scorer = …` or "
+        f"`from autoevals import Levenshtein`, and say which: {naming(module.where, 'scorer')}"
+    )
+    scorers = "scorers" if len(names) > 1 else "scorer"
+    raise SeveralError(f"{module.where}: its Eval has the {scorers} {listed(names, 6)}; {step}")
+
+
+def _listed(module: ScriptModule) -> dict[str, bool]:
+    """What the script hands to Braintrust as scorers, with whether it is a name that can be called here."""
+    found = {}
+    for node in (node for node in module.nodes() if isinstance(node, ast.Call)):
+        for each in _handed(module, node):
+            alone = isinstance(each, ast.Call) and not each.args and not each.keywords
+            name = dotted(each.func if isinstance(each, ast.Call) and alone else each)
+            first, dot, _ = name.partition(".")
+            known = module.called(name) is not None or any(
+                name in kind for kind in (module.classes, module.imports, module.values)
+            )
+            known = known or (bool(dot) and first in module.imports and _is_scorer(module.whole_name(name)))
+            found[name or printable(expression(each), 60)] = known
+    return found
+
+
+def _handed(module: ScriptModule, node: ast.Call) -> list[ast.expr]:
+    """The scorers that `Eval(…, scores=[…])` and `project.scorers.create(handler=…)` are given."""
+    called, keywords = dotted(node.func), {one.arg: one.value for one in node.keywords}
+    if called.endswith(".scorers.create") and any(one.startswith("braintrust") for one in module.imports.values()):
+        return [keywords["handler"]] if "handler" in keywords else []
+    if module.whole_name(called) not in _EVALS:
+        return []
+    scores: ast.AST | None = keywords.get("scores", node.args[3] if len(node.args) > 3 else None)
+    if isinstance(scores, ast.Name):
+        scores = module.values.get(scores.id)
+    return scores.elts if isinstance(scores, ast.List | ast.Tuple | ast.Set) else []
+
+
+def _scorers(module: ScriptModule) -> list[str]:
+    """The script's classes that are scorers, and the package's own that it imports."""
+    own = {name: one.bases for name, one in module.classes.items()}
+    found = [name for name, bases in own.items() if any(base in _BASES for base in bases)]
+    found += [name for name, bases in own.items() if any(base in found for base in bases) and name not in found]
+    brought = [name for name, what in module.imports.items() if _is_scorer(what)]
+    return [*found, *brought]
+
+
+def _users(module: ScriptModule) -> list[str]:
+    """The script's functions that use a scorer which it imports by its name."""
+    brought = {name for name, what in module.imports.items() if _is_scorer(what)}
+    return [
+        node.name
+        for node in module.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in module.functions
+        if any(isinstance(one, ast.Name) and one.id in brought for one in ast.walk(node))
+    ]
+
+
+def _is_scorer(name: str) -> bool:
+    """A class of autoevals itself, which is imported by its name."""
+    return name.startswith("autoevals.") and name not in _STUBS and name.rpartition(".")[2][:1].isupper()
+
+
+def _program(evaluator: Evaluator) -> str:
+    return program("braintrust", evaluator)
+
+
+DIALECT = ForeignDialect(
+    name="braintrust",
+    title="a Braintrust scorer",
+    version=3,
+    read=_read,
+    program=_program,
+    marks="one takes `output` and `expected`, stands in the `scores` of an `Eval`, or is a subclass of Scorer",
+    arguments={"output": "output", "reference": "expected", "input": "input", "metadata": "metadata"},
+    higher_is_better=True,
+)

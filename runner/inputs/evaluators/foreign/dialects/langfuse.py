@@ -1,0 +1,99 @@
+"""Langfuse's evaluators: `evaluate(ctx)` of its page, and functions of its SDK."""
+
+from __future__ import annotations
+
+import re
+
+from runner.core.errors import EvaluatorError
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only
+from runner.inputs.evaluators.foreign.reads import needs, reads
+from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
+
+PAGE = "evaluate"
+_RUN = "item_results"
+"""The parameter of what Langfuse calls after all rows."""
+_MARKS = ("observation", "experiment", "EvaluationContext")
+_KEYWORDS = {"input", "output", "expected_output", "metadata"}
+_PARTS = {"observation", "experiment"}
+"""What Langfuse's page gives."""
+_EXPECTED = re.compile(r"item_expected_output|itemExpectedOutput")
+_GUARD = re.compile(
+    r"experiment\s*(is\b|[=!]==?|and\b|&&|\?\s)|(not|!)\s*\(?(\w+\.)?experiment\b|\bif\s*\(?\s*(\w+\.)?experiment\b"
+)
+"""How a script asks whether there is an experiment; `experiment?.` is for its types."""
+_STUBS = {"langfuse", "langfuse.Evaluation", "langfuse.experiment", "langfuse.experiment.Evaluation"}
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    page = _of_page(module, named) if entry in (None, PAGE) else None
+    function = page or (_of_sdk(module, entry, named) if module.language == "python" else None)
+    if function is None:
+        return None
+    packages = () if page else needed(module, _STUBS, {"langfuse": "langfuse"})
+    summary = page is None and _RUN in function.names
+    if summary and reads(module, function.name, "evaluations"):
+        raise EvaluatorError(
+            f"{module.where}: {function.name} reads other evaluators' evaluations, which are not there; score the rows "
+            "with `evaluate`, and judge them together in `aggregate(results)`: docs/how-to/aggregates.md"
+        )
+    demand = set() if page or summary else needs(module, function, "expected_output")
+    if page and _EXPECTED.search(module.source) and not _GUARD.search(module.source):
+        demand.add("reference")
+    found = Found.of(module, function, packages, sure=page is not None or summary)
+    return found._replace(summary=summary, parameters=row({"reference": ("expected_output",)}, demand))
+
+
+def _of_page(module: ScriptModule, named: bool) -> Function | None:
+    """`evaluate` of one parameter that nobody else fills, in a script that uses what Langfuse gives."""
+    function = module.functions.get(PAGE)
+    if function is None or function.decorators:
+        return None
+    if function.names[:1] == (PATTERN,):  # an object of Langfuse's, and not one of a row's columns, is taken apart
+        own = bool(function.parts) and {*function.parts} <= _PARTS
+        return function if own and len(function.required) <= 1 else None
+    if len(function.required) != 1:
+        return None
+    return function if any(mark in module.source for mark in _MARKS) or (function.names[0] == "ctx" and named) else None
+
+
+def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    ours = _takes_keywords if named else _is_ours
+    found = {one.name: one for one in some if one is not None and "." not in one.name and ours(one)}
+    alone = only(module, found, None, "a Langfuse evaluator")
+    return None if alone is None else alone[1]
+
+
+def _takes_keywords(function: Function) -> bool:
+    """One that can be called with Langfuse's keywords, which are more than those that it knows."""
+    return _is_ours(function) or (bool(function.names or function.accepts_any) and {*function.required} <= _KEYWORDS)
+
+
+def _is_ours(function: Function) -> bool:
+    own = function.names
+    if _RUN in own:
+        return set(function.required) <= {_RUN}
+    return "output" in own and ("expected_output" in own or (function.accepts_any and "input" in own))
+
+
+def _program(evaluator: Evaluator) -> str:
+    return program("langfuse", evaluator, page=evaluator.entry == PAGE, summary=not evaluator.evaluates)
+
+
+DIALECT = ForeignDialect(
+    name="langfuse",
+    title="a Langfuse evaluator",
+    version=4,
+    read=_read,
+    program=_program,
+    languages=("python", "typescript"),
+    marks="one is `evaluate(ctx)`, which reads `ctx.observation`, or takes `output`, `expected_output` and `**kwargs`",
+    arguments={
+        "output": "observation.output (output)",
+        "reference": "experiment.item_expected_output (expected_output)",
+        "input": "observation.input (input)",
+        "metadata": "observation.metadata and experiment.item_metadata (metadata)",
+    },
+)

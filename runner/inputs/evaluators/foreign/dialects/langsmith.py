@@ -1,0 +1,175 @@
+"""LangSmith's evaluators: `perform_eval` of its page, and functions of its SDK."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from runner.core.types import Evaluator, Parameter
+from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.foreign.evidence import reads_object
+from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.module import Function, ScriptModule, needed, only, read_python
+from runner.inputs.evaluators.foreign.reads import asks, keys, uses
+from runner.inputs.evaluators.foreign.summaries import takes_lists
+from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
+
+PAGE = "perform_eval"
+_WORDS = ("inputs", "outputs", "reference_outputs")
+_OWN = {"output": "outputs", "reference": "reference_outputs", "input": "inputs"}
+_SUPPORTED = {"run", "example", "runs", "examples", *_WORDS, "attachments"}
+_OF_RUNS = {*_WORDS, "extra", "metadata", "attachments", "child_runs", "trace_id"}
+JAVASCRIPT_PAGE = "performEval"
+_JAVASCRIPT = {"run", "example", "inputs", "outputs", "referenceOutputs", "attachments"}
+_READ = {
+    "output": r"(?:run\.)?outputs",
+    "reference": r"(?:referenceOutputs|example\.outputs)",
+    "input": r"(?:(?:run|example)\.)?inputs",
+}
+"""By a row's word, how JavaScript writes what is read of it."""
+_STUBS = {
+    *("langsmith", "langsmith.schemas", "langsmith.schemas.Run", "langsmith.schemas.Example"),
+    *("langsmith.evaluation", "langsmith.evaluation.evaluator"),
+    *(
+        f"langsmith.evaluation{module}.{name}"
+        for module in ("", ".evaluator")
+        for name in ("EvaluationResult", "EvaluationResults", "run_evaluator", "RunEvaluator")
+    ),
+}
+"""What a script may import where the package is not installed."""
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    if module.language == "typescript":
+        return _read_javascript(module, entry, named)
+    function = _function(module, entry, named)
+    if function is None:
+        return None
+    packages = needed(module, _STUBS, {"langsmith": "langsmith"})
+    found = Found.of(module, function, packages, sure=function.name == PAGE)
+    own = set(function.names)
+    summary = bool(own & {"runs", "examples"}) or (
+        not own & {"run", "example"} and takes_lists(module, function.name, _WORDS)
+    )
+    parameters = row({word: (name,) for word, name in _OWN.items()}) if summary else (*_parameters(module, function),)
+    return found._replace(summary=summary and function.name != PAGE, parameters=parameters)
+
+
+def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    page = module.functions.get(JAVASCRIPT_PAGE) if entry in (None, JAVASCRIPT_PAGE) else None
+    some = [module.called(entry)] if entry is not None else [*module.functions.values()]
+    own = [one for one in some if one is not None and (_is_javascript(one) or named)]
+    function = page or (own[0] if len(own) == 1 else None)
+    if function is None:
+        return None
+    read = _read_keys(module.source)
+    taken = {*BY_NAME, *read["output"]}
+    columns = {
+        word: (own, *(key for key in read[word] if word != "output" and len(read[word]) == 1 and key not in taken))
+        for word, own in _OWN.items()
+    }
+    columns["reference"] += ("referenceOutputs",)
+    asked = {"reference"} if read["reference"] or "referenceOutputs" in function.parts else set[str]()
+    sure = page is not None or any(part in ("referenceOutputs", "run", "example") for part in function.parts)
+    return Found.of(module, function, sure=sure)._replace(parameters=row(columns, asked))
+
+
+def _is_javascript(function: Function) -> bool:
+    """A function of one object with what LangSmith gives, or of a run and an example."""
+    parts = {*function.parts}
+    if parts:
+        return parts <= _JAVASCRIPT and bool(parts & {"outputs", "referenceOutputs", "run", "example"})
+    return function.names[:1] == ("run",) and function.names[1:] in ((), ("example",))
+
+
+def _read_keys(source: str) -> dict[str, list[str]]:
+    """By a row's word, the keys that a script in JavaScript reads of it."""
+    plain = re.sub(r"""\[\s*["'](\w+)["']\s*\]""", r".\1", source)
+    plain = re.sub(r"[?!]\.", ".", re.sub(r"\?\.\.", ".", plain))
+    return {
+        word: list(dict.fromkeys(match[1] for match in re.finditer(rf"(?<![\w.]){names}\.(\w+)", plain)))
+        for word, names in _READ.items()
+    }
+
+
+def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
+    """A row's words, and columns of the names of the keys that the script reads of its objects."""
+    taken = {*BY_NAME, *_keys(module, function, "output")}
+    for word, name in _OWN.items():
+        read = _keys(module, function, word)
+        # A key that the script reads of the output, too, says nothing of the column that is meant.
+        own = [key for key in read if key not in taken]
+        alone = own if len(read) == 1 and word != "output" else []
+        needs = bool(read) or (name in function.required and uses(module, function.name, name))
+        needs = needs or (word == "reference" and asks(module, function.name, name))
+        required = word == "output" or (needs and (len(read) < 2 or not own))
+        yield Parameter(name=word, required=required, columns=(name, *alone))
+        if len(read) > 1 and word != "output":
+            yield from (Parameter(name=f"else.{name}.{key}", required=False, columns=(key,)) for key in own)
+    yield Parameter(name="metadata", required=False)
+
+
+def _keys(module: ScriptModule, function: Function, word: str) -> list[str]:
+    """The keys that a function reads of the object for a row's word, wherever that stands."""
+    name = _OWN[word]
+    run, example = (*function.names, "run", "example")[:2] if "run" not in function.names else ("run", "example")
+    owners = {"output": (run,), "input": (run, example), "reference": (example,)}[word]
+    field = "outputs" if word == "reference" else name
+    objects = [
+        text for one in owners for text in (f"{one}.{field}", f'{one}["{field}"]', f'{one}.get("{field}", {{}})')
+    ]
+    return [key.name for key in keys(module, function.name, name, *objects)]
+
+
+def _function(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
+    """The function that is asked for, or the only one that is written for LangSmith."""
+    if entry is None and PAGE in module.functions:
+        return module.functions[PAGE]
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    found = {one.name: one for one in some if one is not None and _is_ours(one)}
+    if not found and named:
+        found = {one.name: one for one in some if one is not None and _takes_two(module, one)}
+    alone = only(module, found, None, "a LangSmith evaluator")
+    return None if alone is None else alone[1]
+
+
+def _takes_two(module: ScriptModule, function: Function) -> bool:
+    """One of two parameters of any names, which get a run and an example, and that looks into these."""
+    required = function.required
+    return len(required) == 2 and any(reads_object(module, function, name, _OF_RUNS) for name in required)
+
+
+def _is_ours(function: Function) -> bool:
+    names = set(function.required)
+    if not names or "." in function.name:
+        return False
+    pairs = ({"run", "example"}, {"runs", "examples"})
+    marks = names if names in pairs else names & {"outputs", "reference_outputs"}
+    return bool(marks) and names <= _SUPPORTED and function.names[0] in _SUPPORTED
+
+
+def _program(evaluator: Evaluator) -> str:
+    if evaluator.language == "typescript":
+        return program("langsmith", evaluator, read=_read_keys(evaluator.source))
+    module = read_python(evaluator.source, evaluator.name)
+    function = module.called(evaluator.entry or "")
+    read = {word: _keys(module, function, word) for word in _OWN} if function else {}
+    page, summary = evaluator.entry == PAGE, not evaluator.evaluates
+    return program("langsmith", evaluator, page=page, summary=summary, read=read)
+
+
+DIALECT = ForeignDialect(
+    name="langsmith",
+    title="a LangSmith evaluator",
+    version=4,
+    read=_read,
+    program=_program,
+    marks="one takes `run` and `example`, or `outputs`, `reference_outputs` and `inputs`",
+    languages=("python", "typescript"),
+    arguments={
+        "output": "run.outputs",
+        "reference": "example.outputs (reference_outputs)",
+        "input": "example.inputs (inputs)",
+        "metadata": "example.metadata",
+    },
+)

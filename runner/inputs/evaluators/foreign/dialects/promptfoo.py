@@ -1,0 +1,136 @@
+"""promptfoo's assertions: a function of an output and its context."""
+
+from __future__ import annotations
+
+import re
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import listed
+from runner.core.types import Evaluator, Parameter
+from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.foreign.evidence import reads_object
+from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, only
+from runner.inputs.evaluators.foreign.reads import keys
+from runner.inputs.evaluators.foreign.types import INLINE, ForeignDialect, Found, row
+from runner.inputs.evaluators.likely import is_reference
+from sandboxes.base import Language
+
+_ENTRY = "get_assert"
+_DEFAULT = "default"
+_KEYS = {
+    *("vars", "config", "test", "prompt", "provider", "providerResponse", "metadata", "trace", "logProbs"),
+    *("provider_response", "log_probs"),
+}
+"""Of the context."""
+_RESPONSE = re.compile(
+    r"provider(?:Response|_response)[\"']?(?:\)|\]|, *(?:None|\{\})\)| *or *\{\}\))*"
+    r"(?:\??\.|\[|\.get\()+[\"']?(?:metadata|tokenUsage|token_usage|cost|cached|raw|latencyMs|error)\b"
+)
+"""Reads more of the provider's response than its output, which only a column can give."""
+_CONTEXT = ("context", "ctx", "_context", PATTERN)
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    first = _ENTRY if module.language == "python" else _DEFAULT
+    function = module.called(entry or first)
+    if function is None and entry is None and module.is_common and _DEFAULT not in module.values:
+        _refuse_unnamed(module)
+    if function is None and module.language == "typescript":
+        name = entry or _DEFAULT
+        made = {name, *([_DEFAULT] if entry else [])} & module.values.keys()  # found when it is run
+        if made and (named or module.is_common):
+            return Found(name, signature=f"{name}(output, context)", sure=module.is_common)
+    if function is None and entry is None:
+        some = {one.name: one for one in module.functions.values() if _is_ours(module, one)}
+        alone = only(module, some, None, "a promptfoo assertion") if named or module.language == "python" else None
+        function = None if alone is None else alone[1]
+    if function is None:
+        return None
+    sure = function.name == _ENTRY
+    if not (sure or _takes_context(module, function)):
+        return None
+    if not (named or sure or module.is_common or _is_ours(module, function)):
+        return None
+    return Found.of(module, function, sure=sure or module.is_common)._replace(parameters=_parameters(module, function))
+
+
+def _parameters(module: ScriptModule, function: Function) -> tuple[Parameter, ...]:
+    """A row's words, and the references among the vars that a function reads by their names."""
+    if module.language == "typescript":
+        read = re.findall(r"(?<![\w$])vars\??\.(\w+)|(?<![\w$])vars(?:\?\.)?\[[\"'](\w+)[\"']\]", module.source)
+        names = [one or other for one, other in read]
+    else:
+        own = (*function.names, "context")[1]
+        every = [f'{own}["vars"]', f'{own}.get("vars")', f'{own}.get("vars", {{}})', f'{own}["test"]["vars"]', "vars"]
+        names = [key.name for key in keys(module, function.name, *every)]
+    asked = [one for one in dict.fromkeys(names) if one not in BY_NAME and is_reference(one)]
+    fields = [Parameter(name=f"vars.{one}", required=False, columns=(one,)) for one in asked]
+    if _RESPONSE.search(module.source):
+        fields.append(Parameter(name="providerResponse", columns=("providerResponse", "provider_response")))
+    return (*row(), *fields)
+
+
+def _is_ours(module: ScriptModule, function: Function) -> bool:
+    """A function of an output and its context, by the names."""
+    own = function.names
+    return len(own) == 2 and own[0] == "output" and own[1] in _CONTEXT and _takes_context(module, function)
+
+
+def _takes_context(module: ScriptModule, function: Function) -> bool:
+    """False for one whose second parameter is text, such as a reference, or documents by the name `context`."""
+    if len(function.names) < 2 or function.names[1].startswith("_"):
+        return True
+    return reads_object(module, function, function.names[1], _KEYS) is not False
+
+
+def _refuse_unnamed(module: ScriptModule) -> None:
+    """Raise EvaluatorError for a CommonJS module of which one function has to be named."""
+    fitting = [
+        one.name for one in module.functions.values() if 0 < len(one.names) <= 2 and one.names[0] != "namedScores"
+    ]
+    scoring = next((one for one in module.functions.values() if one.names[:1] == ("namedScores",)), None)
+    if scoring is not None and not fitting:
+        raise EvaluatorError(
+            f"{module.where}:{scoring.line}: {scoring.words} is promptfoo's function for the score of several "
+            "assertions, and judges no output; export a function of output and context"
+        )
+    if fitting and all(_takes_context(module, module.functions[name]) for name in fitting):
+        every = listed([f"{module.where}:{name}" for name in fitting], 6)
+        raise EvaluatorError(
+            f"{module.where} exports {listed(fitting, 6)}, and promptfoo calls none of them by itself; say which: "
+            f"{every}"
+        )
+
+
+def read_inline(source: str, where: str, language: Language) -> Found:
+    """Code of a config file: an expression, or lines that return. Raises EvaluatorError for what is not filled here."""
+    if "{%" in source:
+        raise EvaluatorError(
+            f"{where} has a tag of a template ({{% … %}}); evalcell fills names and filters: write it out"
+        )
+    words = "an expression" if "\n" not in source.strip() else "lines that return"
+    return Found(INLINE, signature=f"{words} of output and context")
+
+
+def _program(evaluator: Evaluator) -> str:
+    return program("promptfoo", evaluator, "template")
+
+
+DIALECT = ForeignDialect(
+    name="promptfoo",
+    title="a promptfoo assertion",
+    version=2,
+    read=_read,
+    program=_program,
+    languages=("python", "typescript"),
+    marks='the second parameter of one gets a context, and is read as `context["vars"]`',
+    arguments={
+        "output": "output",
+        "reference": "context.vars.expected",
+        "input": "context.vars",
+        "metadata": "context.vars and context.test.metadata",
+    },
+    higher_is_better=True,
+    zeroes=True,
+)

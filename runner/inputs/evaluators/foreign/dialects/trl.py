@@ -1,0 +1,68 @@
+"""Reward functions as TRL's trainers call them: with lists, a value for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.core.types import Evaluator, Parameter
+from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.module import Function, ScriptModule, only
+from runner.inputs.evaluators.foreign.reads import keys, uses
+from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
+
+_GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
+"""What a trainer gives beside the columns of its dataset."""
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    found = {one.name: one for one in some if one is not None and "completions" in one.names}
+    if not found and named:
+        found = {one.name: one for one in some if one is not None and one.accepts_any}
+    alone = only(module, found, None, "a reward function of TRL")
+    if alone is None:
+        return None
+    return Found.of(module, alone[1], sure=True)._replace(parameters=(*_parameters(module, alone[1]),))
+
+
+def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
+    """The completion, the prompt, and the columns that the function takes by their names, as it may in `**kwargs`."""
+    yield Parameter(name="output", columns=("completion", "completions"))
+    asks = "prompts" in function.required and uses(module, function.name, "prompts")
+    yield Parameter(name="input", required=asks, columns=("prompt", "prompts"))
+    own = {one.name: one.required for one in function.parameters if one.name not in _GIVEN}
+    if function.accepts_any:
+        taken = module.definition(function.name)
+        rest = taken.args.kwarg.arg if taken is not None and taken.args.kwarg else ""
+        own |= {key.name: key.required for key in keys(module, function.name, rest) if key.name not in (*own, *_GIVEN)}
+        yield Parameter(name="metadata", required=own.pop("metadata", False))
+        yield Parameter(name="reference", required=own.pop("reference", False))
+    for name, required in own.items():
+        if name in ("output", "input"):  # a column of the dataset, beside the completion and the prompt
+            yield Parameter(name=f"column.{name}", required=False, columns=(name,))
+        else:
+            columns = () if name in BY_NAME else (name,)
+            yield Parameter(name=name, required=required, columns=columns)
+
+
+def _program(evaluator: Evaluator) -> str:
+    return program("trl", evaluator)
+
+
+DIALECT = ForeignDialect(
+    name="trl",
+    title="a reward function of TRL",
+    version=3,
+    read=_read,
+    program=_program,
+    marks="one takes `completions`, a list",
+    arguments={
+        "output": "completions",
+        "reference": "reference",
+        "input": "prompts",
+        "metadata": "its columns by their names",
+    },
+    batched=True,
+    higher_is_better=True,
+)

@@ -1,0 +1,45 @@
+"""Reward functions of verl: `compute_score(data_source, solution_str, ground_truth, extra_info)`, for each row."""
+
+from __future__ import annotations
+
+from runner.core.types import Evaluator, Parameter
+from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.module import ScriptModule, only
+from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
+
+_ENTRY = "compute_score"
+_ROLES = {"solution_str": "output", "ground_truth": "reference"}
+
+
+def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    found = {one.name: one for one in some if one is not None and {*_ROLES} <= {*one.names}}
+    alone = only(module, found, _ENTRY if entry is None and _ENTRY in found else None, "a reward function of verl")
+    if alone is None:
+        return None
+    function = alone[1]
+    return Found.of(module, function, sure=True)._replace(
+        parameters=tuple(map(_parameter, function.parameters)), accepts_any=function.accepts_any
+    )
+
+
+def _parameter(own: Parameter) -> Parameter:
+    """The parameter, which a row's output or reference fills, or the column of its very name."""
+    if own.name not in _ROLES:
+        return own
+    return own.model_copy(update={"required": True, "columns": (_ROLES[own.name], own.name)})
+
+
+def _program(evaluator: Evaluator) -> str:
+    return program("verl", evaluator)
+
+
+DIALECT = ForeignDialect(
+    name="verl",
+    title="a reward function of verl",
+    version=2,
+    read=_read,
+    program=_program,
+    marks="one takes `solution_str` and `ground_truth`",
+    higher_is_better=True,
+)

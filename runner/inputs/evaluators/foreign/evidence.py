@@ -1,0 +1,138 @@
+"""
+Whether a function reads what a tool would give it: an object with keys, such as LangSmith's run.
+
+A tool that gives by place fills any two parameters. A function that takes texts there may hide in an `except` of its
+own that it got an object, and score every row 0.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection
+
+from runner.core.errors import EvaluatorError
+from runner.core.types import Parameter
+from runner.inputs.evaluators.entries import python_entries, which
+from runner.inputs.evaluators.entrypoint import NAME
+from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
+from runner.inputs.evaluators.foreign.reads import key_of
+from runner.inputs.evaluators.foreign.summaries import takes_lists
+from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, plain_name
+from runner.inputs.evaluators.python_signature import parse
+
+_PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
+"""What texts, lists and numbers have, and objects with any keys."""
+_MOST = 50
+_LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
+_LISTS |= {"solution_strs", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
+"""Names of outputs that are several."""
+_ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "truths", "solutions", "dataset"}
+_ANSWERS |= {"truth", "true", "actuals", "gold"}
+"""Last words of names of right answers; a list, where another parameter is the outputs."""
+
+
+def reads_object(module: ScriptModule, function: Function, name: str, keys: Collection[str]) -> bool | None:
+    """
+    True if the function looks into the parameter for one of the keys, None if it does not use it, else False.
+
+    Functions of the script that it hands the parameter to are looked at, too.
+    """
+    if name == PATTERN:
+        return True
+    if module.language == "typescript":
+        return _in_javascript(module.source, name, keys)
+    used = False
+    left, seen = [(function.name, name)], set[tuple[str, str]]()
+    while left and len(seen) < _MOST:
+        one = left.pop()
+        node = module.definition(one[0])
+        if one in seen or node is None:
+            continue
+        seen.add(one)
+        for inner in ast.walk(node):
+            if _looks_into(inner, one[1], keys):
+                return True
+            used = used or (isinstance(inner, ast.Name) and inner.id == one[1])
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
+                left += _handed(module, inner, one[1])
+    return False if used else None
+
+
+def _looks_into(node: ast.AST, name: str, keys: Collection[str]) -> bool:
+    if read := key_of(node):
+        return isinstance(read[0], ast.Name) and read[0].id == name and read[1] in keys
+    match node:
+        case ast.Attribute(value=ast.Name(id=own), attr=attribute) if own == name:
+            return attribute in keys or attribute not in _PLAIN
+        case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id=own), ast.Constant(value=key), *_]):
+            return own == name and key in keys
+    return False
+
+
+def _handed(module: ScriptModule, call: ast.Call, name: str) -> list[tuple[str, str]]:
+    """The function of the script that is given the parameter, and as what."""
+    assert isinstance(call.func, ast.Name)
+    function = module.functions.get(call.func.id)
+    if function is None:
+        return []
+    places = [at for at, one in enumerate(call.args) if isinstance(one, ast.Name) and one.id == name]
+    found = [function.names[at] for at in places if at < len(function.names)]
+    found += [k.arg for k in call.keywords if k.arg and isinstance(k.value, ast.Name) and k.value.id == name]
+    return [(function.name, one) for one in found]
+
+
+def _in_javascript(source: str, name: str, keys: Collection[str]) -> bool | None:
+    own, any_key = re.escape(name), "|".join(map(re.escape, keys))
+    if re.search(rf"(?<![\w$]){own}\s*(\?\.|\.|(\?\.)?\[\s*[\"'`])\s*({any_key})\b", source):
+        return True
+    if re.search(rf"\{{[^{{}}]*\b({any_key})\b[^{{}}]*\}}\s*=\s*{own}(?![\w$])", source):
+        return True
+    return False if len(re.findall(rf"(?<![\w$.]){own}(?![\w$])", source)) > 1 else None
+
+
+def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -> None:
+    """Refuse a function that goes through its outputs one by one: it would go through the characters of a text."""
+    required = [one.name for one in own if one.required]
+    names = [
+        one
+        for one in required
+        if plain_name(one) in _LISTS or (name == NAME and plain_name(one).rpartition("_")[2] in _LISTS)
+    ]
+    if not names or (name == NAME and not any(plain_name(one).rpartition("_")[2] in _ANSWERS for one in required)):
+        return
+    try:
+        lists = (name == NAME and "dataset" in required) or takes_lists(read_python(text, where), name, names)
+    except EvaluatorError:  # it divides by their number
+        lists = True
+    if lists and name == NAME and required[0] == "dataset":
+        raise EvaluatorError(_of_a_file(text, where, required))
+    if lists:
+        each = ", ".join(("[output]", "[reference]")[: len(required)])
+        if len(required) > 2:
+            each = ", ".join(f"{one}=[{_word(one)}]" for one in required)
+        raise EvaluatorError(
+            f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
+            f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
+            f"{'NAME' if name == NAME else name}({each})`, without brackets where a row's own values are lists, or "
+            "judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
+        )
+
+
+def _word(name: str) -> str:
+    """What a row has for a list's one value."""
+    names = {plain_name(name), plain_name(name).removesuffix("s")}
+    return "output" if names & OUTPUTS else "reference" if names & REFERENCES else "…"
+
+
+def _of_a_file(text: str, where: str, required: list[str]) -> str:
+    """What to do with SQuAD's form, `evaluate(dataset, predictions)`: it reads two whole files."""
+    try:
+        entries = [one for name, one in python_entries(parse(text, where).body).items() if name != NAME]
+    except EvaluatorError:
+        entries = []
+    step = which([one for one in entries if "dataset" not in one.required], where)
+    return (
+        f"{where}: `evaluate({', '.join(required)})` takes a whole file and the predictions for it, as SQuAD's script "
+        f"does, and here a function is called with one row; {step or 'define `def evaluate(output, reference): …`'}"
+    )

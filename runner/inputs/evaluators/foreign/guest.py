@@ -1,0 +1,116 @@
+"""The program that a sandbox loads for a script of a dialect: a part of ours, and the script beside it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.foreign.types import INLINE
+
+_FOLDER = files("sandboxes.guest") / "foreign"
+_MODULE = "evalcell_part"
+ENTRY = "evalcellEntry"
+"""The function of a JavaScript program; the script's own exports have other names."""
+HIDDEN = "<evalcell>"
+"""The file of our part's frames, which tracebacks leave out."""
+
+
+def program(part: str, evaluator: Evaluator, *beside: str, **options: object) -> str:
+    """The program of a script, in its language; `beside` is for Python alone."""
+    entry = evaluator.entry or ""
+    if evaluator.language == "typescript":
+        return javascript_program(part, entry, evaluator.source, options)
+    return python_program(part, entry, evaluator.source, *beside, **options)
+
+
+def python_program(part: str, entry: str, source: str, *beside: str, **options: object) -> str:
+    """
+    A program that defines the function `entry`, by what `wrap` of a guest part makes of the script.
+
+    `options` are plain values; `wrap` gets them by name. The script's text is data in it, and is compiled apart.
+    `beside` are other parts that the part imports.
+    """
+    given = {"source": source, "entry": entry, **options}
+    return (
+        "import sys, types\n"
+        f"_part = sys.modules[{_MODULE!r}] = types.ModuleType({_MODULE!r})\n"
+        f"exec(compile({python_part(*beside, part)!r}, {HIDDEN!r}, 'exec', dont_inherit=True), _part.__dict__)\n"
+        f"globals()[{entry!r}] = _part.wrap(**{given!r})\n"
+    )
+
+
+def javascript_program(part: str, entry: str, source: str, options: Mapping[str, object] | None = None) -> str:
+    """
+    A program that exports the function `ENTRY`, by what `evalcellPart` of a guest part makes of the script.
+
+    The script stands first, with its lines as they are, in a module that has what a CommonJS one expects where it is
+    one. Code of a config (`<inline>`) is data.
+    """
+    text = guest_text("frame.js") + guest_text(f"{part}.js")
+    name = json.dumps(entry)
+    if entry == INLINE:
+        return _exported(f"{text}\n", f"evalcellPart({name}, null, {json.dumps(source)})", 0)
+    from runner.inputs.evaluators.foreign.javascript import read_javascript
+
+    module = read_javascript(source, entry)
+    self, before = "() => import(import.meta.url)", ""
+    if module.is_common:
+        self, before = "() => ({ default: module.exports })", common_start(source)
+    own = (
+        f"() => {entry}" if entry in module.functions and entry.isidentifier() and entry != "default" else "() => null"
+    )
+    given = f", {json.dumps(options)}" if options else ""
+    call = f"evalcellPart({name}, {self}, {own}{given})"
+    return _exported(f"{before}{source}\n;{text}\n", call, source.count("\n") + 1)
+
+
+def _exported(text: str, part: str, lines: int) -> str:
+    """A program of which these first lines are the script's own."""
+    return f"{text}export const {ENTRY} = evalcellOwnLines({part}, {lines});\n"
+
+
+def common_start(source: str) -> str:
+    """What a CommonJS module expects to be there, for the beginning of its first line."""
+    from runner.inputs.evaluators.foreign.javascript import BUILT_IN, REQUIRED
+
+    names = {found[2].removeprefix("node:") for found in REQUIRED.finditer(source)} & {*BUILT_IN}
+    imports = "".join(f"import evalcell_{each} from 'node:{each}';" for each in sorted(names))
+    known = ",".join(f"{each}:evalcell_{each}" for each in sorted(names))
+    return (
+        f"{imports}let module={{exports:{{}}}},exports=module.exports,"
+        f"require=(name)=>({{{known}}})[name.replace(/^node:/,'')];"
+    )
+
+
+def common_program(source: str, name: str) -> str:
+    """The program of a CommonJS module that exports one of its functions, exported by it or not."""
+    if name == "default":
+        return f"{common_start(source)}{source}\nexport default module.exports;\n"
+    own = f"module.exports[{json.dumps(name)}]"
+    called = f'typeof {own} === "function" ? {own} : {name}'
+    return f"{common_start(source)}{source}\nconst {ENTRY} = {called};\nexport {{ {ENTRY} as {name} }};\n"
+
+
+def guest_text(file: str) -> str:
+    """The text of a guest part's file."""
+    return (_FOLDER / file).read_text("utf-8")
+
+
+@cache
+def python_part(*names: str) -> str:
+    """The text of guest parts, after that of `frame.py`, which they import."""
+    texts = [_without_imports(guest_text(f"{part}.py")) for part in ("frame", *names)]
+    return "\n".join(["from __future__ import annotations", *texts, ""])
+
+
+def _without_imports(text: str) -> str:
+    """The text without its imports of `__future__` and of parts beside it."""
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ImportFrom) and (node.level or node.module == "__future__"):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or node.lineno) - node.lineno + 1)
+    return "\n".join(lines)

@@ -1,0 +1,160 @@
+"""A JavaScript or TypeScript script as dialects see it: what it exports. Nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import shown
+from runner.core.types import Parameter
+from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule
+from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module
+from runner.inputs.evaluators.typescript.signature import pattern_key, read_script
+from sandboxes.errors import SandboxUnavailableError
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+BUILT_IN = ("assert", "buffer", "crypto", "events", "path", "querystring", "string_decoder", "url", "util")
+"""What a CommonJS module may require: the modules of Node that need no permission."""
+REQUIRED = re.compile(r"""\brequire\s*\(\s*(["'])([^"'\\\n]{1,200})\1\s*\)""")
+PAGES = ("evaluate", "performEval")
+"""Functions that pages of tools call without an export."""
+_MOST = 255
+_TARGET = re.compile(
+    r"""(module(?:\.exports|\[["']exports["']\])|exports)(?:\.default)?(?:\.([\w$]+)|\[["']([^"'\]]+)["']\])?"""
+)
+_CALLABLE = ("call_expression", "new_expression", "identifier", "member_expression", "ternary_expression", *CLASSES)
+"""What may be a function, or have some, when it is run."""
+_STATEMENTS = {"program", "if_statement", "else_clause", "statement_block", "expression_statement"}
+_STATEMENTS |= {"parenthesized_expression", "try_statement"}
+"""Where a module's exports are looked for: not in its functions, but in one that is called where it stands."""
+
+
+def read_javascript(source: str, where: str) -> ScriptModule:
+    """Parse a script. Raises EvaluatorError for wrong syntax, and for what it imports that is not there."""
+    try:
+        script = read_script(source, where)
+    except SandboxUnavailableError as error:
+        raise EvaluatorError(f"{where}: {error}") from None
+    module = ScriptModule(source, where, language="typescript")
+    for name in (*script.exported, *script.bindings):
+        node = script.exported.get(name)
+        if (node is not None or name in PAGES) and (found := _function(script, node or script.bindings[name], name)):
+            module.functions.setdefault(name, found)
+    default = script.exported.get("default")
+    if default is not None:
+        for name, function in _object(script, default).items():
+            module.functions.setdefault(name, function)
+    for name, node in script.exported.items():
+        if name not in module.functions and script.resolved(node).type in _CALLABLE:
+            module.values[name] = ast.Pass()
+    common = None if script.exported or "exports" not in source else _common(script, module)
+    module.functions |= common or {}
+    module.is_common = common is not None
+    if module.is_common:
+        for required in REQUIRED.finditer(source):
+            if required[2].removeprefix("node:") not in BUILT_IN:
+                line = source.count("\n", 0, required.start()) + 1
+                name = shown(required[2], 60)
+                raise EvaluatorError(
+                    f"{where}:{line}: {name} cannot be required: a script is one file; copy what it needs"
+                )
+    return module
+
+
+def _function(script: Module, node: Node, name: str) -> Function | None:
+    node = script.resolved(node)
+    if node.type not in FUNCTIONS and (node.type != "method_definition" or node.children[0].type in ("get", "set")):
+        return None
+    parameters: list[Parameter] = []
+    parts: tuple[str, ...] = ()
+    alone = node.child_by_field_name("parameter")
+    written = node.child_by_field_name("parameters")
+    inside = [alone] if alone is not None else written.named_children if written is not None else []
+    for each in inside[:_MOST]:
+        pattern = each.child_by_field_name("pattern") or each
+        if each.type == "comment" or pattern.type in ("this", "rest_pattern"):
+            continue
+        text = script.text(pattern, 60) if pattern.type == "identifier" else PATTERN
+        if not parameters and pattern.type == "object_pattern":
+            parts = tuple(key for part in pattern.named_children if (key := pattern_key(script, part)))
+        required = each.type == "required_parameter" and each.child_by_field_name("value") is None
+        parameters.append(Parameter(name=text, required=required or alone is not None))
+    return Function(name, tuple(parameters), False, node.start_point.row + 1, parts=parts)
+
+
+def _common(script: Module, module: ScriptModule) -> dict[str, Function] | None:
+    """
+    What a CommonJS module exports: `default` for `module.exports` itself. None for a script that is none.
+
+    What may be a function when it is run is one of the module's values.
+    """
+    found: dict[str, Function] = {}
+    common = False
+    left = [script.root]
+    while left:
+        node = left.pop()
+        if node.type == "assignment_expression":
+            target, value = node.child_by_field_name("left"), node.child_by_field_name("right")
+            names = [] if target is None else [_exports(script.text(target, 200))]
+            while value is not None and value.type == "assignment_expression":  # `exports = module.exports = …`
+                target, value = value.child_by_field_name("left"), value.child_by_field_name("right")
+                names += [] if target is None else [_exports(script.text(target, 200))]
+            for name in names:
+                if name is not None and value is not None:
+                    common = True
+                    found |= _object(script, value) if name == "default" else {}
+                    _add(found, script, value, name)
+                    if name not in found and script.resolved(value).type in _CALLABLE:
+                        module.values[name] = ast.Pass()
+        elif node.type == "call_expression":
+            called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+            values = given.named_children if given is not None else []
+            named = "" if called is None else script.text(called, 60)
+            if named.startswith("Object.") and values and _exports(script.text(values[0], 200)) == "default":
+                common = True
+                if named == "Object.assign":
+                    for value in values[1:]:
+                        found |= _object(script, value)
+                elif named == "Object.defineProperty" and len(values) > 2:
+                    defined = _object(script, values[2])
+                    if function := defined.get("value"):
+                        name = script.text(values[1], 100).strip("\"'")
+                        found[name] = function._replace(name=name)
+            left += [] if called is None else [called]  # a function that is called where it stands
+        at_once = node.parent is not None and node.parent.type in ("parenthesized_expression", "call_expression")
+        if node.type in _STATEMENTS or (node.type in FUNCTIONS and at_once):
+            left += reversed(node.named_children)
+    return found if common else None
+
+
+def _exports(text: str) -> str | None:
+    """What an assignment to this exports: `default` for all, or a name; None for another place."""
+    match = _TARGET.fullmatch("".join(text.split()))
+    return None if match is None else match[2] or match[3] or "default"
+
+
+def _object(script: Module, node: Node) -> dict[str, Function]:
+    """The functions of `module.exports = { a, b: …, c() {} }`."""
+    found: dict[str, Function] = {}
+    if script.resolved(node).type != "object":
+        return found
+    for part in script.resolved(node).named_children[:_MOST]:
+        if part.type == "shorthand_property_identifier" and script.text(part) in script.bindings:
+            _add(found, script, script.bindings[script.text(part)], script.text(part))
+        if part.type == "spread_element":
+            found |= _object(script, part.named_children[0]) if part.named_children else {}
+        if part.type == "method_definition":
+            _add(found, script, part, script.text(part.child_by_field_name("name") or part, 100).strip("\"'"))
+        key, value = part.child_by_field_name("key"), part.child_by_field_name("value")
+        if key is not None and value is not None:
+            _add(found, script, value, script.text(key, 100).strip("\"'"))
+    return found
+
+
+def _add(found: dict[str, Function], script: Module, node: Node, name: str) -> None:
+    if function := _function(script, node, name):
+        found[name] = function

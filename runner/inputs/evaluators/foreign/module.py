@@ -1,0 +1,237 @@
+"""A script as dialects see it: what its top level defines and imports. Nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import listed, whole
+from runner.core.types import Parameter
+from runner.inputs.evaluators.entries import helpers, python_entries
+from runner.inputs.evaluators.entrypoint import naming
+from runner.inputs.evaluators.python_signature import (
+    CallableNode,
+    FunctionNode,
+    definitions,
+    names_of,
+    parameters,
+    parse,
+)
+from sandboxes.base import Language
+
+PATTERN = "{…}"
+"""As a parameter's name in JavaScript: an object that is taken apart."""
+_T = TypeVar("_T")
+
+
+class SeveralError(EvaluatorError):
+    """Several functions of a script are of one dialect, and none was named."""
+
+
+class Function(NamedTuple):
+    """One function of a script, or a method of a class."""
+
+    name: str
+    """`score`, or `Class.method`."""
+    parameters: tuple[Parameter, ...]
+    """A method's without `self` or `cls`."""
+    accepts_any: bool
+    """It takes any keyword."""
+    line: int
+    decorators: tuple[str, ...] = ()
+    """As written, without their arguments: `scorer`, `mlflow.genai.scorer`."""
+    docstring: str = ""
+    parts: tuple[str, ...] = ()
+    """The keys of its first parameter in JavaScript, where that is taken apart."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its parameters."""
+        return tuple(parameter.name for parameter in self.parameters)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of those that have no default."""
+        return tuple(parameter.name for parameter in self.parameters if parameter.required)
+
+    @property
+    def words(self) -> str:
+        """As people write it: `get_assert(output, context)`."""
+        return f"{self.name}({', '.join([*self.names, *(['**…'] if self.accepts_any else [])])})"
+
+
+class Class(NamedTuple):
+    """One class of a script."""
+
+    name: str
+    bases: tuple[str, ...]
+    """Whole names, as far as imports tell them: `deepeval.metrics.BaseMetric`."""
+    methods: dict[str, Function]
+    line: int
+
+
+@dataclass
+class ScriptModule:
+    """The top level of a script."""
+
+    source: str
+    where: str
+    """Its file, for messages."""
+    functions: dict[str, Function] = field(default_factory=dict)
+    classes: dict[str, Class] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)
+    """By the name in the script, what it stands for: `autoevals.Score`."""
+    values: dict[str, ast.AST] = field(default_factory=dict)
+    """By name, what else is assigned."""
+    body: list[ast.stmt] = field(default_factory=list)
+    """The statements of a script in Python."""
+    names: dict[str, ast.AST] = field(default_factory=dict)
+    """By name, what it stands for in the end, in Python."""
+    docstring: str = ""
+    language: Language = "python"
+    is_common: bool = False
+    """True for a CommonJS module."""
+
+    def called(self, entry: str) -> Function | None:
+        """The function of a name, or the method of `Class.method`."""
+        name, dot, method = entry.partition(".")
+        if not dot:
+            return self.functions.get(entry)
+        found = self.classes.get(name)
+        return None if found is None else found.methods.get(method)
+
+    def definition(self, entry: str) -> CallableNode | None:
+        """The function of a name, or the method of `Class.method`, as it is written."""
+        first, _, method = entry.partition(".")
+        found = self.names.get(first)
+        if method:
+            found = names_of(found.body).get(method) if isinstance(found, ast.ClassDef) else None
+        return found if isinstance(found, CallableNode) else None
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """All that is in a script in Python."""
+        for statement in self.body:
+            yield from ast.walk(statement)
+
+    def whole_name(self, text: str) -> str:
+        """A dotted name with what its first part was imported as."""
+        first, dot, rest = text.partition(".")
+        brought = self.imports.get(first, first)
+        # `import braintrust.framework` is `braintrust` in the script, and is written as it is.
+        return text if f"{text}.".startswith(f"{brought}.") else f"{brought}{dot}{rest}"
+
+
+def read_python(source: str, where: str) -> ScriptModule:
+    """Parse a script. Raises EvaluatorError for wrong syntax."""
+    tree = parse(source, where)
+    docstring = whole(ast.get_docstring(tree) or "")
+    module = ScriptModule(source, where, body=tree.body, names=names_of(tree.body), docstring=docstring)
+    for name, node in definitions(tree.body):
+        for kind in (module.functions, module.classes, module.values):
+            kind.pop(name, None)  # what is defined last is what there is
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                module.functions[name] = _function(node, name)
+            case ast.Lambda():
+                module.functions[name] = Function(name, parameters(node.args), False, node.lineno)
+            case ast.ClassDef():
+                module.classes[name] = _class(module, node)
+            case ast.Import(names=names):
+                module.imports |= {a.asname or a.name.partition(".")[0]: a.name for a in names}
+            case ast.ImportFrom(module=package, names=names):
+                module.imports |= {a.asname or a.name: f"{package}.{a.name}" for a in names}
+            case ast.Name(id=other) if other in module.functions:
+                module.functions[name] = module.functions[other]._replace(name=name)
+            case _:
+                module.values[name] = node
+    for name, entry in python_entries(tree.body).items() if module.values else ():
+        if name in module.values:  # what a call makes is called as functions are
+            made = Function(name, entry.parameters, entry.accepts_any, entry.line, docstring=entry.docstring)
+            module.functions[name] = made
+    return module
+
+
+def needed(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
+    """The vendor's packages that the script needs: those of which it uses more than there are stubs for."""
+    known = {**module.imports, **dict(_imports_inside(module))}
+    used = {name for node in module.nodes() if (name := dotted(node)) and "." in name}
+    wholes = [*known.values(), *(module.whole_name(name) for name in used if name.partition(".")[0] in known)]
+    # What is looked up in a stub's own members is its part: `braintrust.Score.from_dict`.
+    members = tuple(f"{one}." for one in stubs if not any(other.startswith(f"{one}.") for other in stubs))
+    more = [name for name in wholes if name not in stubs and not name.startswith(members)]
+    found = [packages[top] for name in more if (top := name.partition(".")[0]) in packages]
+    return tuple(dict.fromkeys(found))
+
+
+def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title: str) -> tuple[str, _T] | None:
+    """What is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
+    if entry is not None:
+        return (entry, found[entry]) if entry in found else None
+    made = [(name, module.values[name]) for name in found if name in module.values]
+    # What another is made of is not meant by itself.
+    inside = {one.id for name, value in made for one in ast.walk(value) if isinstance(one, ast.Name) and one.id != name}
+    found = {name: one for name, one in found.items() if name not in inside}
+    public = {name: one for name, one in found.items() if not name.startswith("_")}
+    found = public or found
+    if len(found) > 1:
+        last = helpers(module.names)
+        found = dict(sorted(found.items(), key=lambda one: one[0] in last))
+        first = next(iter(found))
+        raise SeveralError(
+            f"{module.where} has {listed(found, 6)}, and each is {title}; say which: "
+            f'{naming(module.where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
+        )
+    return next(iter(found.items()), None)
+
+
+def _imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
+    """What functions import, by the name in them."""
+    for node in module.nodes():
+        match node:
+            case ast.Import(names=names):
+                yield from ((one.asname or one.name.partition(".")[0], one.name) for one in names)
+            case ast.ImportFrom(module=str(package), names=names, level=0):
+                yield from ((one.asname or one.name, f"{package}.{one.name}") for one in names)
+
+
+def _class(module: ScriptModule, node: ast.ClassDef) -> Class:
+    methods = {}
+    for inner in node.body:
+        if isinstance(inner, FunctionNode):
+            found = _function(inner, f"{node.name}.{inner.name}")
+            bound = "staticmethod" not in found.decorators
+            methods[inner.name] = found._replace(parameters=found.parameters[1:]) if bound else found
+    bases = tuple(module.whole_name(text) for text in _names(node.bases))
+    return Class(node.name, bases, methods, node.lineno)
+
+
+def _function(node: FunctionNode, name: str) -> Function:
+    return Function(
+        name,
+        parameters(node.args),
+        node.args.kwarg is not None,
+        node.lineno,
+        tuple(_names(node.decorator_list)),
+        whole(ast.get_docstring(node) or ""),
+    )
+
+
+def dotted(node: ast.AST) -> str:
+    """The name that stands there: `braintrust.Eval`; nothing for other expressions."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
+def _names(nodes: list[ast.expr]) -> Iterator[str]:
+    """The names that stand there, without their calls and indexes; nothing for other expressions."""
+    for node in nodes:
+        while isinstance(node, ast.Call | ast.Subscript):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if name := dotted(node):
+            yield name

@@ -1,0 +1,212 @@
+"""What a function of a script reads of the row, as far as its text shows it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.foreign.module import Function, ScriptModule, read_python
+from runner.inputs.evaluators.python_signature import CallableNode, FunctionNode, expression, parameters, parse
+
+
+class Key(NamedTuple):
+    """A key of an object that a function reads by its name."""
+
+    name: str
+    required: bool
+    """True if the function fails without it: `x["key"]`, and nowhere asked whether it is there."""
+
+
+def uses(module: ScriptModule, entry: str, name: str) -> bool:
+    """Whether a function does anything with this parameter; True if its text cannot be found."""
+    function = module.definition(entry)
+    if function is None:
+        return True
+    return any(
+        isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Load) for one in _body(function)
+    )
+
+
+def asks(module: ScriptModule, entry: str, name: str) -> bool:
+    """
+    Whether a function needs this parameter of its: it uses it, and asks nowhere whether it is there.
+
+    One without a default is used as the tool gives it, be it None; then it is for the caller to say so.
+    """
+    function = module.definition(entry)
+    if function is None or not uses(module, entry, name):
+        return False
+    own = {one.name: one.required for one in parameters(function.args)}
+    if name not in own or own[name]:
+        return name in own
+    for node in _body(function):
+        match node:
+            case ast.Compare(left=left, comparators=[ast.Constant(value=None)]):
+                tests = [left]
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.UnaryOp(op=ast.Not(), operand=test):
+                tests = [test]
+            case ast.BoolOp(values=tests):
+                pass
+            case _:
+                continue
+        if any(isinstance(one, ast.Name) and one.id == name for one in tests):
+            return False
+    return True
+
+
+def needs(module: ScriptModule, function: Function, reference: str) -> set[str]:
+    """The words of a row that a function needs beside the output; `reference` is the tool's own name for one."""
+    own = {"reference": reference, "input": "input"}
+    found = {word for word, name in own.items() if name in function.required and uses(module, function.name, name)}
+    return found | ({"reference"} if asks(module, function.name, reference) else set())
+
+
+def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -> bool:
+    """Whether the script reads a parameter that no column fills, and gets None or an empty text for it."""
+    if "." in parameter:
+        return True  # a key that is read
+    if evaluator.language == "typescript":
+        return any(
+            len(re.findall(rf"(?<![\w$]){re.escape(one.rpartition('.')[2])}(?![\w$])", evaluator.source)) > 1
+            for one in names
+        )
+    module = read_python(evaluator.source, evaluator.name)
+    if evaluator.dialect is None:
+        function = module.definition(evaluator.called)
+        return function is not None and parameter in _empty(function.args) and uses(module, evaluator.called, parameter)
+    return any(
+        (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names)
+        or (isinstance(node, ast.Attribute) and node.attr in names)
+        or (isinstance(node, ast.Constant) and node.value in names)
+        for node in module.nodes()
+    )
+
+
+def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> list[str]:
+    """
+    The keys that a Python script reads of what it gets for a parameter: as one of `names`, or as `ctx.expected_output`.
+
+    None of a tool's whose part in the guest makes the object itself.
+    """
+    if evaluator.language != "python" or evaluator.dialect == "langsmith" or evaluator.is_inline:
+        return []
+    own = {parameter, *names}
+    found: dict[str, None] = {}
+    for node in ast.walk(parse(evaluator.source, evaluator.name)):
+        if (read := key_of(node)) is None or read[2] == "in":
+            continue
+        value, key, _ = read
+        if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or):
+            value = value.values[0]
+        if (isinstance(value, ast.Name) and value.id in own) or (
+            isinstance(value, ast.Attribute) and value.attr in own
+        ):
+            found[key] = None
+    return list(found)
+
+
+def key_of(node: ast.AST) -> tuple[ast.expr, str, Literal["index", "get", "in"]] | None:
+    """The object, the key, and how it is read: `x["key"]`, `x.get("key")`, or `"key" in x`."""
+    match node:
+        case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+            return value, key, "index"
+        case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+            return value, key, "get"
+        case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In() | ast.NotIn()], comparators=[value]):
+            return value, key, "in"
+    return None
+
+
+def _empty(args: ast.arguments) -> set[str]:
+    """The parameters whose default is None or an empty text."""
+    places = [*args.posonlyargs, *args.args]
+    pairs = [
+        *zip(places[::-1], args.defaults[::-1], strict=False),
+        *zip(args.kwonlyargs, args.kw_defaults, strict=True),
+    ]
+    return {own.arg for own, default in pairs if isinstance(default, ast.Constant) and default.value in (None, "")}
+
+
+def reads(module: ScriptModule, entry: str, name: str) -> bool:
+    """Whether a function or class reads an attribute of this name, or a parameter that it cannot be called without."""
+    for node in ast.walk(module.names.get(entry.partition(".")[0]) or ast.Pass()):
+        match node:
+            case ast.Attribute(attr=attribute, ctx=ast.Load()) if attribute == name:
+                return True
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if name in _required(node):
+                if any(isinstance(one, ast.Name) and one.id == name for one in _body(node)):
+                    return True
+    return False
+
+
+def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:
+    """The keys that a function reads of objects, each as it is written there: `example.outputs`, `kwargs`."""
+    function = module.definition(entry)
+    found: dict[str, None] = {}
+    objects = () if function is None else _named(function, objects)
+    optional: set[str] = set()
+    for node in _body(function) if function is not None else ():
+        if (read := key_of(node)) and _is(read[0], objects):
+            _, key, how = read
+            if how != "in":
+                found[key] = None
+            if how != "index":
+                optional.add(key)
+    return [Key(name, name not in optional) for name in found]
+
+
+def _required(function: FunctionNode) -> set[str]:
+    return {one.name for one in parameters(function.args) if one.required}
+
+
+def _is(node: ast.expr, objects: Collection[str]) -> bool:
+    """Whether an expression is one of these, however its keys are quoted."""
+    return any(text in objects for text in _texts(node))
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    """What an expression may be, as it is written: `x or {}`, `dict(x)` and `x if y else {}` are x."""
+    match node:
+        case ast.BoolOp(op=ast.Or(), values=[first, *_]):
+            yield from _texts(first)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _texts(body)
+            yield from _texts(orelse)
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(key)), *_]):
+            yield from (f"{text}.{key}" for text in _texts(owner))
+        case ast.Call(func=ast.Name(id="dict" | "copy" | "deepcopy"), args=[value]):
+            yield from _texts(value)
+        case ast.Call(func=ast.Attribute(value=value, attr="copy"), args=[]):
+            yield from _texts(value)
+    yield expression(node).replace("'", '"')
+
+
+def _named(function: CallableNode, objects: tuple[str, ...]) -> tuple[str, ...]:
+    """The objects, also by the names that the function gives them: `r = example.outputs or {}`, `ex = example`."""
+    known = dict.fromkeys(objects)
+    for node in (*_body(function), *_body(function)):  # a name may be given to what has one
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(names, values, strict=False))
+            case ast.Assign(targets=[name], value=value) | ast.NamedExpr(target=name, value=value):
+                pairs = [(name, value)]
+            case ast.AnnAssign(target=name, value=ast.expr() as value):
+                pairs = [(name, value)]
+            case _:
+                continue
+        for target, own in pairs:
+            if isinstance(target, ast.Name):
+                for text in _texts(own):
+                    begins = (text, f"{text}.", f"{text}[")
+                    known |= {
+                        target.id + one[len(text) :]: None for one in known if one == text or one.startswith(begins[1:])
+                    }
+    return tuple(known)
+
+
+def _body(function: CallableNode) -> Iterator[ast.AST]:
+    for statement in function.body if isinstance(function.body, list) else [function.body]:
+        yield from ast.walk(statement)

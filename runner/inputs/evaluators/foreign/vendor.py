@@ -1,0 +1,166 @@
+"""Dialects whose scripts import their tool's package: known by decorator or base class, run with that package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import printable
+from runner.core.types import Evaluator, Parameter
+from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.module import Class, Function, ScriptModule, dotted, only
+from runner.inputs.evaluators.foreign.reads import asks, reads
+from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
+from runner.inputs.evaluators.header import read_header
+
+_GOLD = ("reference", "expected", "expected_output", "ground_truth", "target")
+"""Parameters that a function needs, although they have a default, where it asks nowhere whether they are there."""
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A tool's package, and what marks a script that was written for it."""
+
+    package: str
+    """What a script imports."""
+    requirements: tuple[str, ...]
+    """The distributions that are installed for a script whose header names none of `distributions`."""
+    decorators: tuple[str, ...] = ()
+    """Last parts of names in the package: `scorer` for `@inspect_ai.scorer.scorer(…)`."""
+    taking: tuple[str, ...] = ()
+    """A decorated function takes one of these; it counts only where no class does."""
+    bases: tuple[str, ...] = ()
+    """The last parts of base classes: `BaseMetric`."""
+    methods: tuple[str, ...] = ()
+    """The methods of which a class must define one."""
+    never: tuple[str, ...] = ()
+    """Parameters that no row can fill, such as a trace."""
+    distributions: tuple[str, ...] = ()
+    """Other distributions that bring the package."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By the row's word: the tool's own names for it."""
+    by_column: tuple[str, ...] | None = None
+    """Not None: a function takes columns by its parameters' names, but for these, which the tool fills itself."""
+    makers: tuple[str, ...] = ()
+    """The last parts of functions whose value is one of the vendor's, too: `bound = bind_evaluator(words, …)`."""
+    bound: str = ""
+    """A word by which a script says itself which columns it takes; then none is asked for."""
+
+
+def dialect(
+    name: str, title: str, part: str, vendor: Vendor, arguments: Mapping[str, str], version: int = 1, marks: str = ""
+) -> ForeignDialect:
+    """A dialect that is read by its vendor's marks, and whose guest part is `sandboxes/guest/foreign/<part>.py`."""
+
+    def read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+        return read_marked(module, entry, vendor, title)
+
+    def made(evaluator: Evaluator) -> str:
+        return program(part, evaluator, "vendor")
+
+    return ForeignDialect(name, title, version, read, made, marks, arguments)
+
+
+def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
+    """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
+    candidates = dict(_candidates(module, vendor))
+    candidates |= {name: Function(name, (), True, call.lineno) for name, call in _made(module, vendor)}
+    candidate = only(module, candidates, entry, title)
+    if candidate is None:
+        return None
+    name, function = candidate
+    for parameter in function.parameters:
+        if parameter.required and parameter.name in vendor.never:
+            raise EvaluatorError(
+                f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has; give it a default"
+            )
+    words = f"{name}({', '.join(function.names)})" if "." not in function.name else function.words
+    return Found(
+        name,
+        signature=printable(words, 200),
+        packages=packages_of(module, vendor),
+        docstring=module.docstring or function.docstring,
+        sure=True,
+        parameters=_parameters(module, name, function, vendor),
+    )
+
+
+def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Vendor) -> tuple[Parameter, ...]:
+    """A row's words and columns, of which those are required that the script asks for."""
+    if vendor.bound and vendor.bound in module.source:
+        return row(vendor.columns)
+    if vendor.by_column is not None:
+        left = [
+            one.model_copy(
+                update={"required": one.required or (one.name in _GOLD and asks(module, function.name, one.name))}
+            )
+            for one in function.parameters
+            if one.name not in vendor.by_column
+        ]
+        return row_by_name(function._replace(parameters=(*left,)), vendor.columns)
+    known = dict(vendor.columns)
+    return row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
+
+
+def _made(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, ast.Call]]:
+    """What the vendor's makers make at the script's top level, as `create_evaluator(…)(function)` does."""
+    for name, value in module.values.items():
+        if isinstance(value, ast.Call):
+            decorated = isinstance(value.func, ast.Call)
+            called = value.func.func if isinstance(value.func, ast.Call) else value.func
+            wanted = vendor.decorators if decorated else vendor.makers
+            if _is(module.whole_name(dotted(called)), vendor.package, wanted):
+                yield name, value
+
+
+def _candidates(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, Function]]:
+    """The decorated functions, and the classes that no other class of the script is made of."""
+    classes = {name: kind for name, kind in module.classes.items() if _derived(module, kind, vendor)}
+    bases = {base for kind in classes.values() for base in kind.bases}
+    methods = {name: _method(module, kind, vendor.methods) for name, kind in classes.items() if name not in bases}
+    yield from ((name, method) for name, method in methods.items() if method is not None)
+    for name, function in module.functions.items():
+        marked = any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in function.decorators)
+        if marked and (not vendor.taking or (not methods and any(one in function.names for one in vendor.taking))):
+            yield name, function
+
+
+def _derived(module: ScriptModule, kind: Class, vendor: Vendor, depth: int = 0) -> bool:
+    """Whether a class is one of the vendor's, by way of others of the script too."""
+    for base in kind.bases:
+        if _is(base, vendor.package, vendor.bases):
+            return True
+        other = module.classes.get(base)
+        if other is not None and depth < 20 and _derived(module, other, vendor, depth + 1):
+            return True
+    return False
+
+
+def _method(module: ScriptModule, kind: Class, wanted: tuple[str, ...], depth: int = 0) -> Function | None:
+    for method in wanted:
+        if method in kind.methods:
+            return kind.methods[method]
+    for base in kind.bases:
+        other = module.classes.get(base)
+        if other is not None and depth < 20 and (found := _method(module, other, wanted, depth + 1)) is not None:
+            return found
+    return None
+
+
+def _is(name: str, package: str, wanted: tuple[str, ...]) -> bool:
+    first, _, rest = name.partition(".")
+    return first == package and rest.rpartition(".")[2] in wanted
+
+
+def packages_of(module: ScriptModule, vendor: Vendor) -> tuple[str, ...]:
+    """What is to be installed beside the header's own packages."""
+    known = {canonicalize_name(one) for one in (*vendor.requirements, *vendor.distributions)}
+    for line in read_header(module.source, module.where).packages:
+        if canonicalize_name(Requirement(line).name) in known:
+            return ()
+    return vendor.requirements

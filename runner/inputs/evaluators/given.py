@@ -1,0 +1,82 @@
+"""What an evaluator is given for a case, and a short hash of it, by which two runs tell that a row's input changed."""
+
+from __future__ import annotations
+
+from _json import encode_basestring
+from collections.abc import Callable, Collection
+from functools import partial
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from runner.core.types import Case, Evaluator, InputMapping
+from runner.inputs.evaluators.mapping import bind
+from sandboxes.json_text import writer
+
+Fill: TypeAlias = Callable[[Case], tuple[tuple[Any, ...], dict[str, Any]]]
+"""Makes a case's positional and keyword arguments. Raises MappingError, which fails that case alone."""
+Hash: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], str | None]
+"""Hashes them; None for what JSON cannot hold."""
+
+_HALF = 8
+_write = writer(ascii=False, compact=True, nan=True, sort=True)
+_digest = partial(blake2b, digest_size=_HALF // 2)
+
+
+def fill_and_hash(
+    evaluator: Evaluator, mapping: InputMapping | Fill | None, timeout: float | None = None
+) -> tuple[Fill, Hash, bool]:
+    """
+    How each case's arguments are filled, how they are hashed, and whether to fill them is sure to be quick.
+
+    It is where no path looks at many places of a row; how many these may be depends on the `timeout`. Raises
+    MappingError for an unusable mapping.
+    """
+    if callable(mapping):
+        return mapping, hasher(evaluator, ("output",)), False
+    binding = bind(evaluator, mapping, timeout=timeout)
+    return binding.arguments, hasher(evaluator, binding.outputs), binding.singular
+
+
+def hasher(evaluator: Evaluator, outputs: Collection[str]) -> Hash:
+    """
+    A function that hashes a call's arguments to 16 hex digits.
+
+    `outputs` are the parameters that get the output to be scored. They are hashed apart: two runs that compare two
+    models differ in them, and should differ in nothing else. The order of an object's keys makes no difference.
+    """
+    positional = [parameter.name for parameter in evaluator.parameters if parameter.positional_only]
+    last: tuple[str, ...] = ()
+    others = scored = list[tuple[str, str]]()
+
+    def hash(values: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
+        nonlocal last, others, scored
+        given = {**dict(zip(positional, values, strict=False)), **keywords} if values else keywords
+        if (names := tuple(given)) != last:  # most rows have the same
+            last, keys = names, [(name, f"{encode_basestring(name)}:") for name in sorted(names)]
+            others = [key for key in keys if key[0] not in outputs]
+            scored = [key for key in keys if key[0] in outputs]
+        try:
+            return _half(given, others) + _half(given, scored)
+        except (TypeError, ValueError, RecursionError):
+            return None  # the call itself fails, and says why
+
+    return hash
+
+
+def _half(given: dict[str, Any], keys: list[tuple[str, str]]) -> str:
+    """The hash of some of the values, as an object of JSON with these keys."""
+    text, between = "{", ""
+    for name, key in keys:
+        value = given[name]
+        text += between + key + (encode_basestring(value) if type(value) is str else _write(value))
+        between = ","
+    return blake2b((text + "}").encode("utf-8", "surrogatepass"), digest_size=_HALF // 2).hexdigest()
+
+
+def split_hash(given: str) -> tuple[str, str]:
+    """The hash of the arguments that are not the output, and that of the output."""
+    return given[:_HALF], given[_HALF:]
+
+
+NO_OUTPUT = _digest(b"{}").hexdigest()
+"""The hash of the output where no parameter gets it."""

@@ -1,0 +1,254 @@
+"""Read a script as an Evaluator: its header, signature and version; nothing is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from hashlib import sha256
+from pathlib import Path
+from typing import NoReturn, TypedDict
+
+import templates
+from runner.core.errors import EvaluatorError
+from runner.core.text import CHECK, close_name, printable, shown, suggestion, whole
+from runner.core.types import DialectFailures, Evaluator, Parameter, ParameterSpec
+from runner.inputs.evaluators.beside import files_beside, refuse_strangers
+from runner.inputs.evaluators.header import read_header
+from runner.inputs.evaluators.python_signature import Signature
+from runner.inputs.evaluators.script_kind import as_read
+from sandboxes.base import Language
+from sandboxes.regular import read_regular
+
+MAX_SOURCE = 256 * 1024
+"""Bytes of a script."""
+MAX_DESCRIPTION = 4000
+"""Characters."""
+
+_COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+_UTF8 = ("utf-8", "utf8", "u8", "utf-8-sig")
+LANGUAGES: dict[str, Language] = {".py": "python", ".ts": "typescript"}
+"""By the suffix of a script."""
+SCRIPTS: dict[str, Language] = LANGUAGES | dict.fromkeys((".js", ".mjs", ".cjs"), "typescript")
+"""Also by those of plain JavaScript, which TypeScript may be."""
+GRADER = ".json"
+"""The suffix of a grader of OpenAI, which is no script, and read as one."""
+_ENTRY = re.compile(r"(.+\.(?:py|ts|js|mjs|cjs|json)):([\w$]+(?:\.[\w$]+)?)", re.IGNORECASE | re.DOTALL)
+_REFUSED = {
+    ".mts": "; rename it to *.ts",
+    **dict.fromkeys((".tsx", ".jsx"), "; JSX cannot be run"),
+    ".cts": "; rename it to *.cjs, without types",
+}
+
+
+_DATASETS = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow", ".gz", ".zst", ".xlsx")
+
+
+class HowRead(TypedDict, total=False):
+    """What is said of a script that was written for another tool, as `parse_evaluator` takes it."""
+
+    dialect: str | None
+    entry: str | None
+    failures: DialectFailures
+
+
+def read_evaluator(
+    path: str | os.PathLike[str],
+    *,
+    dialect: str | None = None,
+    entry: str | None = None,
+    failures: DialectFailures = "failed",
+) -> Evaluator:
+    """
+    Read a script; its name is the file's, without the suffix. Raises EvaluatorError.
+
+    `FILE:ENTRY` names the function in it that is called. The other arguments are those of `parse_evaluator`.
+    """
+    path, own = split_entry(path)
+    where = printable(whole(str(path)))
+    suffix = path.suffix.lower()
+    if suffix not in SCRIPTS and suffix != GRADER:
+        _refuse_name(path, where)
+    entry = entry or (None if suffix == GRADER else own)
+    how = how_named(path.name, HowRead(dialect=dialect, entry=entry, failures=failures))
+    language = SCRIPTS.get(suffix, "python")
+    evaluator = parse_evaluator(_read(path, where), whole(path.stem), where, language=language, **how)
+    beside = files_beside(path, evaluator.source) if language == "python" and suffix != GRADER else {}
+    if not beside:
+        return evaluator
+    refuse_strangers(evaluator.packages, beside, f"{where}, `dependencies`", path.parent)
+    return evaluator.model_copy(update={"beside": beside})
+
+
+def how_named(file_name: str, how: HowRead) -> HowRead:
+    """How a file of this name is read: one of JSON is a grader of OpenAI, unless something else was said."""
+    if not file_name.lower().endswith(GRADER) or how.get("entry") is not None:
+        return how
+    return {**how, "dialect": how.get("dialect") or "openai", "entry": "<json>"}
+
+
+def split_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """A script's file, and the entry after it: `graders.py:Class.method`."""
+    found = _ENTRY.fullmatch(os.fspath(path))
+    if found is None or os.path.lexists(path):
+        return Path(path), None
+    return Path(found[1]), found[2]
+
+
+def parse_evaluator(
+    source: bytes | str,
+    name: str,
+    where: str | None = None,
+    *,
+    language: Language = "python",
+    dialect: str | None = None,
+    entry: str | None = None,
+    failures: DialectFailures = "failed",
+) -> Evaluator:
+    """
+    A script's text as an evaluator. `where` is its file's name in messages.
+
+    `dialect` is the tool that it was written for, or `native`; None: that of its header, else the one that is seen.
+    `entry` is what is called in it, and `failures` what becomes of its exceptions. The version is that of the text
+    without its byte order mark and with line feeds alone, so that it does not depend on the system a file was saved
+    on, and of the dialect and what was said of it. Raises EvaluatorError.
+    """
+    where = where or name
+    text = _text(source, where)
+    if language == "python":
+        _refuse_cookie(text, where)
+    header = read_header(text, where, language)
+    script = as_read(text, where, language, header, dialect or header.dialect, entry or header.entry, failures)
+    signature = script.signature
+    names = [parameter.name for parameter in signature.parameters]
+    for mapped in (*header.mapping.paths, *header.mapping.literals):
+        if mapped not in names and not signature.accepts_any:
+            raise EvaluatorError(
+                f"{where}: the header maps `{printable(mapped, 60)}`, which is not a parameter of "
+                f"{script.called}({', '.join(names)}){suggestion(mapped, names)}"
+            )
+    if header.apart and "reply" not in names:
+        raise EvaluatorError(f"{where}: with `apart = true`, evaluate needs a parameter `reply`, whose default is None")
+    _refuse_unfilled(signature, where)
+    description = header.description if header.description is not None else signature.docstring
+    return Evaluator(
+        name=whole(name),
+        source=text,
+        language=language,
+        parameters=_declared(signature, header.parameters, where, script.called),
+        accepts_any=signature.accepts_any,
+        evaluates=signature.evaluates,
+        aggregate=signature.aggregate,
+        apart=header.apart,
+        description=description[:MAX_DESCRIPTION],
+        requires_python=header.requires_python,
+        packages=(*header.packages, *(one for one in script.packages if one not in header.packages)),
+        outputs=header.outputs,
+        mapping=header.mapping,
+        dialect=script.dialect,
+        entry=script.entry,
+        higher_is_better=script.higher_is_better,
+        dialect_failures=failures,
+        asked_dialect=dialect,
+        asked_entry=entry,
+        version=sha256("\0".join((text, *script.versions)).encode()).hexdigest()[:12],
+    )
+
+
+def _refuse_unfilled(signature: Signature, where: str) -> None:
+    """Refuse an `aggregate` that needs what no parameter of `evaluate` gives."""
+    names = {parameter.name for parameter in signature.parameters}
+    for parameter in signature.aggregate.parameters if signature.aggregate else ():
+        if parameter.required and (parameter.name not in names or parameter.positional_only):
+            name = printable(parameter.name, 60)
+            raise EvaluatorError(
+                f"{where}: aggregate needs `{name}`, which nothing gives; give it a default, and to set it, a "
+                f"parameter `{name}` of evaluate too"
+            )
+
+
+def _declared(
+    signature: Signature, declared: dict[str, ParameterSpec], where: str, called: str
+) -> tuple[Parameter, ...]:
+    """The script's parameters with their declarations from the header."""
+    names = [parameter.name for parameter in signature.parameters]
+    strangers = [name for name in declared if name not in names]
+    for name in strangers:
+        if not signature.accepts_any or not name.isidentifier():
+            raise EvaluatorError(
+                f"{where}: the header declares `{printable(name, 60)}`, which is not a parameter of "
+                f"{called}({', '.join(names)}){suggestion(name, names)}"
+            )
+    found = (*signature.parameters, *(Parameter(name=name, required=False) for name in strangers))
+    return tuple(_with(parameter, declared.get(parameter.name)) for parameter in found)
+
+
+def _with(parameter: Parameter, declared: ParameterSpec | None) -> Parameter:
+    if declared is None:
+        return parameter
+    required = parameter.required and declared.default is None
+    return parameter.model_copy(update={"declared": declared, "required": required})
+
+
+def _text(source: bytes | str, where: str) -> str:
+    try:
+        data = source.encode() if isinstance(source, str) else source
+    except UnicodeEncodeError as error:
+        raise EvaluatorError(f"{where}: a lone surrogate at character {error.start + 1}") from None
+    if len(data) > MAX_SOURCE:
+        raise EvaluatorError(f"{where} is larger than 256 KB; an evaluator is one script, keep data elsewhere")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise EvaluatorError(f"{where} is UTF-16; save it as UTF-8")
+    if (at := data.find(b"\0")) >= 0:
+        raise EvaluatorError(f"{where}: a null byte at byte {at + 1}; is it a script?")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise EvaluatorError(f"{where} is not UTF-8 at byte {error.start + 1}; save it as UTF-8") from None
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _refuse_cookie(text: str, where: str) -> None:
+    for number, line in enumerate(text.split("\n", 2)[:2], 1):
+        if cookie := _COOKIE.match(line):
+            if cookie[1].lower().replace("_", "-") not in _UTF8:
+                declared = shown(cookie[1], 40)
+                raise EvaluatorError(f"{where}:{number}: the encoding is declared as {declared}; save it as UTF-8")
+            return
+        if line.strip() and not line.lstrip().startswith("#"):
+            return
+
+
+def _refuse_name(path: Path, where: str) -> NoReturn:
+    if path.is_dir():
+        raise EvaluatorError(f"{where} is a folder; name a script in it")
+    if path.suffix.lower() in _DATASETS:
+        raise EvaluatorError(f"{where} is a dataset by its name; name a script here, and the dataset after it")
+    also = _REFUSED.get(path.suffix.lower(), "")
+    raise EvaluatorError(
+        f"{where}: an evaluator is a script named *.py (Python), *.ts or *.js (TypeScript), or a grader *.json{also}"
+    )
+
+
+def _read(path: Path, where: str) -> bytes:
+    try:
+        about = path.stat()
+        if stat.S_ISDIR(about.st_mode):
+            raise IsADirectoryError
+        if not stat.S_ISREG(about.st_mode):
+            raise EvaluatorError(f"{where} is not a regular file; copy the script into one")
+        return read_regular(path, MAX_SOURCE + 1)
+    except FileNotFoundError:
+        raise EvaluatorError(f"no script {where}{close_name(path) or _template(path.stem) or CHECK}") from None
+    except IsADirectoryError:
+        raise EvaluatorError(f"{where} is a folder; name a script in it") from None
+    except EvaluatorError:
+        raise
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise EvaluatorError(f"{where} cannot be opened: {why}") from None
+
+
+def _template(stem: str) -> str:
+    near = suggestion(stem.lower().replace("_", "-"), templates.names())
+    return near.replace("did you mean", "did you mean the template")

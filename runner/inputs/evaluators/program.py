@@ -1,0 +1,45 @@
+"""What a sandbox loads for an evaluator."""
+
+from __future__ import annotations
+
+import templates
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, script
+from sandboxes.base import Script
+
+
+def aggregate_program(evaluator: Evaluator) -> Script:
+    """What is loaded to judge all rows together."""
+    if evaluator.dialect is None:
+        return script(evaluator.source, evaluator.language, AGGREGATE)
+    return program(evaluator)
+
+
+def is_common(source: str) -> bool:
+    """True for a CommonJS module."""
+    if "exports" not in source:
+        return False
+    from runner.inputs.evaluators.foreign.javascript import read_javascript
+
+    return read_javascript(source, "").is_common
+
+
+def program(evaluator: Evaluator) -> Script:
+    """The evaluator's script, or the part of its dialect with the script in it."""
+    if evaluator.dialect is None:
+        source = evaluator.source
+        if evaluator.entry is not None and evaluator.language == "python":
+            from runner.inputs.evaluators.entries import calling  # here: most scripts define `evaluate`
+
+            source = calling(source, evaluator.entry)
+        elif evaluator.entry is not None and is_common(source):
+            from runner.inputs.evaluators.foreign.guest import common_program
+
+            return Script(common_program(source, evaluator.entry), evaluator.language, evaluator.entry, source)
+        found = script(source, evaluator.language, evaluator.entry or NAME)
+        return found._replace(author="") if templates.is_source(evaluator.name, evaluator.source) else found
+    from runner.inputs.evaluators.foreign.guest import ENTRY
+    from runner.inputs.evaluators.foreign.registry import find  # here: a script of our own needs it not
+
+    entry = ENTRY if evaluator.language == "typescript" else evaluator.entry or NAME
+    return Script(find(evaluator.dialect).program(evaluator), evaluator.language, entry, evaluator.source)

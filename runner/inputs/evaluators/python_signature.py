@@ -1,0 +1,231 @@
+"""Read the signature of `evaluate` from a Python script, by parsing it; nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import listed, pointed, printable, suggestion, whole
+from runner.core.types import Aggregate, Parameter
+from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
+
+DEFINE = "define `def evaluate(output, reference): …`"
+STACK = 64 << 20
+"""Bytes of stack for the parser, so that its own limit on nesting comes before the end of the stack."""
+
+_NEWER = re.compile(r"^\s*(async\s+)?(def|class)\s+\w+\s*\[|^\s*type\s+\w+|f-string|template string|\bt[\"']")
+_GAP = r"(?:[ \t\f]|\\\n)*+"
+_WORD = r"[0-9A-Za-z_\x80-\U0010ffff]"
+_PARTS = 300
+"""Python's parser takes quadratic time for an import of more parts: half a minute for one of 256 KB."""
+_DOTTED = rf"(?<!{_WORD})(?:{_WORD}++{_GAP}\.{_GAP}){{{_PARTS}}}"
+
+_BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+CallableNode = FunctionNode | ast.Lambda
+
+
+class Signature(NamedTuple):
+    parameters: tuple[Parameter, ...]
+    accepts_any: bool
+    docstring: str
+    evaluates: bool = True
+    aggregate: Aggregate | None = None
+
+
+class NoFunctionError(EvaluatorError):
+    """A script has no `evaluate`. `near` is what it has instead, and `step` the next step."""
+
+    def __init__(self, where: str, near: str, step: str) -> None:
+        self.near, self.step = near, step
+        super().__init__(f"{where} has no function `evaluate`{near}; {step}")
+
+
+ALONE = Signature(
+    tuple(Parameter(name=name, required=False) for name in ("output", "reference")),
+    accepts_any=True,
+    docstring="",
+    evaluates=False,
+)
+"""Of a script that has `aggregate` alone: its rows carry what its header maps, and these where they have them."""
+
+
+def read_signature(source: str, where: str) -> Signature:
+    """The parameters of the `evaluate` and of the `aggregate` that a script ends up with. Raises EvaluatorError."""
+    tree = parse(source, where)
+    found: CallableNode | ast.AST | None = None
+    functions: dict[str, CallableNode] = {}
+    for name, node in definitions(tree.body):
+        if name == NAME:
+            found = _resolved(node, functions)
+        elif isinstance(resolved := _resolved(node, functions), CallableNode):
+            functions[name] = resolved
+        else:
+            functions.pop(name, None)
+    whole_dataset = functions.get(AGGREGATE)
+    aggregate = aggregate_of(whole_dataset)
+    if found is None and whole_dataset is not None and aggregate is not None:
+        return ALONE._replace(docstring=_docstring(tree, whole_dataset), aggregate=aggregate)
+    if found is None:
+        raise NoFunctionError(where, _near_miss(tree, functions), DEFINE)
+    if not isinstance(found, CallableNode):
+        raise EvaluatorError(
+            f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "
+            f"without running the script; {DEFINE}"
+        )
+    return Signature(parameters(found.args), found.args.kwarg is not None, _docstring(tree, found), aggregate=aggregate)
+
+
+def aggregate_of(function: ast.AST | None) -> Aggregate | None:
+    """None where it does not take `results` first: then it is a function of the script's own."""
+    if not isinstance(function, CallableNode):
+        return None
+    args = function.args
+    first, *others = parameters(args) or (None,)
+    by_place = [*args.posonlyargs, *args.args]
+    if first is None or not by_place or first.name != RESULTS:
+        return None
+    return Aggregate(parameters=tuple(others), accepts_any=args.kwarg is not None)
+
+
+def parse(source: str, where: str) -> ast.Module:
+    # To compile the pattern takes as long as to parse a script.
+    if source.count(".") >= _PARTS and (dotted := re.search(_DOTTED, source)):
+        line = source.count("\n", 0, dotted.start()) + 1
+        raise EvaluatorError(f"{where}:{line}: a name of more than {_PARTS} parts; shorten it")
+    result: list[ast.Module | BaseException] = []
+
+    def parse() -> None:
+        try:
+            result.append(ast.parse(source))
+        except BaseException as error:
+            result.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before = threading.stack_size(STACK)
+        try:
+            thread = threading.Thread(target=parse, name="parse")
+            thread.start()
+        finally:
+            threading.stack_size(before)
+        thread.join()
+    outcome = result[0]
+    if isinstance(outcome, ast.Module):
+        return outcome
+    if isinstance(outcome, SyntaxError):
+        raise EvaluatorError(_syntax_message(outcome, source, where)) from None
+    if isinstance(outcome, MemoryError | RecursionError):
+        raise EvaluatorError(f"{where} is nested too deeply for Python's parser; split its expressions up")
+    raise EvaluatorError(f"{where} cannot be parsed: {printable(str(outcome))}")
+
+
+def _syntax_message(error: SyntaxError, source: str, where: str) -> str:
+    """File, line and column, what is wrong, and the line itself with a caret below the place."""
+    lines = source.split("\n")
+    line = min(max(error.lineno or 1, 1), len(lines))
+    message = pointed(where, source, line, error.offset or 1, error.msg)
+    if _NEWER.search(lines[line - 1]) or "f-string" in error.msg:
+        running = ".".join(map(str, sys.version_info[:2]))
+        message += f"\n    Syntax newer than Python {running}, on which evalcell runs here, cannot be read."
+    return message
+
+
+def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
+    """Every name that the module's own statements bind, in the order of the text, and by what."""
+    left: list[ast.AST] = list(reversed(body))
+    while left:
+        node = left.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name, node
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _targets(target, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield from _targets(target, value)
+            case ast.AugAssign(target=target, value=value):
+                # What comes out of `evaluate += …` is none of its parts.
+                yield from ((name, node) for name, _ in _targets(target, value))
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                yield from ((alias.asname or alias.name, node) for alias in names)
+            case _:
+                blocks = (getattr(node, block, ()) for block in _BLOCKS)
+                left.extend(reversed([inner for block in blocks for inner in block]))
+
+
+def names_of(body: list[ast.stmt]) -> dict[str, ast.AST]:
+    """What each name stands for in the end, in the order of the text."""
+    found: dict[str, ast.AST] = {}
+    for name, node in definitions(body):
+        found.pop(name, None)
+        found[name] = node
+    return found
+
+
+def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of a function, in the order of the text, but those of functions and classes in it."""
+    left = [*body][::-1]
+    while left:
+        node = left.pop()
+        yield node
+        if not isinstance(node, CallableNode | ast.ClassDef):
+            left.extend([*ast.iter_child_nodes(node)][::-1])
+
+
+def expression(node: ast.AST) -> str:
+    """An expression as it is written; `…` for one of more parts than Python can write."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "…"
+
+
+def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:
+    match target:
+        case ast.Name(id=name):
+            yield name, value
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            # Which part of the value goes where is not for the parser to say.
+            yield from ((part.id, target) for part in parts if isinstance(part, ast.Name))
+
+
+def _resolved(node: ast.AST, functions: dict[str, CallableNode]) -> ast.AST:
+    """The function that another name stands for."""
+    return functions.get(node.id, node) if isinstance(node, ast.Name) else node
+
+
+def parameters(args: ast.arguments) -> tuple[Parameter, ...]:
+    by_place = [*args.posonlyargs, *args.args]
+    required = len(by_place) - len(args.defaults)
+    found = [
+        Parameter(name=arg.arg, positional_only=at < len(args.posonlyargs), required=at < required)
+        for at, arg in enumerate(by_place)
+    ]
+    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        found.append(Parameter(name=arg.arg, required=default is None))
+    return tuple(found)
+
+
+def _near_miss(tree: ast.Module, functions: dict[str, CallableNode]) -> str:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, FunctionNode) and inner.name == NAME:
+                    return f" (line {inner.lineno} has one, inside the class `{printable(node.name, 60)}`)"
+    lines = {name: node.lineno for name, node in functions.items()}
+    close = [name for name in lines if name.lower() == NAME or suggestion(name.lower(), [NAME])]
+    if close:
+        return f" (line {lines[close[0]]} defines `{printable(close[0], 60)}`)"
+    return f" (it defines {listed(lines, 4)})" if lines else ""
+
+
+def _docstring(tree: ast.Module, found: CallableNode) -> str:
+    own = None if isinstance(found, ast.Lambda) else ast.get_docstring(found)
+    return whole(ast.get_docstring(tree) or own or "")

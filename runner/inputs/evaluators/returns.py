@@ -1,0 +1,147 @@
+"""What a script in Python is seen to return without being run, where that is hardly what is meant."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.python_signature import FunctionNode, names_of, own_nodes, parse
+
+NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
+"""A number as text."""
+_FORMATS = re.compile(r".*[eEfFgGdn%]")
+
+
+def return_notes(evaluator: Evaluator) -> list[str]:
+    """What `evaluate` returns that is no score, or nothing, each with its line. Empty for other tools' scripts."""
+    if evaluator.language != "python" or evaluator.dialect is not None or not evaluator.evaluates:
+        return []
+    function = _called(evaluator)
+    if function is None:
+        return []
+    nodes = list(own_nodes(function.body))
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
+        return []
+    notes = []
+    returns = [node for node in nodes if isinstance(node, ast.Return)]
+    if bare := next((one for one in returns if one.value is None or _is_none(one.value)), None):
+        notes.append(f"line {bare.lineno} returns None, which fails its row; {_DECLINED}")
+    elif not _ends(function.body):
+        last = function.end_lineno
+        notes.append(
+            f"{evaluator.called} may end at line {last} without a `return`, which fails its row; return a score there"
+        )
+    if text := next((one for one in returns if one.value is not None and _is_text(one.value)), None):
+        notes.append(f"line {text.lineno} returns a number as text, which is a label and no score; return the number")
+    return notes
+
+
+def swallowed(evaluator: Evaluator) -> dict[float, int]:
+    """By score that a Python script gives in place of any exception: the line where it does."""
+    if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
+        return {}
+    found: dict[float, int] = {}
+    for node in ast.walk(parse(evaluator.source, evaluator.name)):
+        if isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type)):
+            for one in own_nodes(node.body):
+                for value in _scores(one):
+                    found.setdefault(value, getattr(one, "lineno", node.lineno))
+    return found
+
+
+def tuple_step(evaluator: Evaluator) -> str:
+    """What to write where a Python script returns a tuple: one of its values, or all by their names in it."""
+    function = evaluator.called
+    if function == "evaluate" or evaluator.dialect is not None or "." in function:
+        return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
+    required = [one.name for one in evaluator.parameters if one.required]
+    names = ", ".join(required)
+    start = f"def evaluate({names}): return"
+    step = f"for its first value add `{start} {function}({names})[0]` to the script and run that"
+    words = ", ".join(f'"{one}"' for one in _of_tuple(evaluator.source, evaluator.name, function))
+    return step + (f"; for all `{start} dict(zip(({words}), {function}({names})))`" if words else "")
+
+
+@lru_cache(8)
+def _of_tuple(source: str, where: str, called: str) -> list[str]:
+    """The names of the values that the function returns together. Asked for each row that fails so."""
+    function = names_of(parse(source, where).body).get(called)
+    for one in own_nodes(function.body) if isinstance(function, FunctionNode) else ():
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
+            found = [each.id for each in one.value.elts if isinstance(each, ast.Name)]
+            if len(found) == len(one.value.elts):
+                return found
+    return []
+
+
+def _called(evaluator: Evaluator) -> FunctionNode | None:
+    """The function that is called, as it is written."""
+    found = names_of(parse(evaluator.source, evaluator.name).body).get(evaluator.called)
+    return found if isinstance(found, FunctionNode) else None
+
+
+def _is_broad(kind: ast.expr) -> bool:
+    every = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    return any(isinstance(one, ast.Name) and one.id in _BROAD for one in every)
+
+
+_BROAD = {"Exception", "BaseException", "TypeError", "KeyError", "AttributeError"}
+"""What a script that gets other things than it thinks raises."""
+
+
+def _scores(node: ast.AST) -> Iterator[float]:
+    """The numbers that a statement returns, alone or as a `score` of what it returns."""
+    if not isinstance(node, ast.Return) or node.value is None:
+        return
+    for inner in ast.walk(node.value):
+        match inner:
+            case ast.Dict(keys=keys, values=values):
+                pairs = [(getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True)]
+            case ast.Call(keywords=keywords):
+                pairs = [(one.arg, one.value) for one in keywords]
+            case _:
+                pairs = [("score", inner)] if inner is node.value else []
+        for name, value in pairs:
+            if name in ("score", "value") and isinstance(value, ast.Constant) and isinstance(value.value, int | float):
+                yield float(value.value)
+
+
+_DECLINED = 'to give no score: return {"score": None, "explanation": "why"}'
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _is_text(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=str(text)):
+            return NUMBER.fullmatch(text) is not None
+        case ast.JoinedStr(
+            values=[ast.FormattedValue(format_spec=ast.JoinedStr(values=[ast.Constant(value=str(spec))]))]
+        ):
+            return _FORMATS.fullmatch(spec) is not None
+        case ast.Call(func=ast.Name(id="str"), args=[ast.Call(func=ast.Name(id="round" | "float" | "int"))]):
+            return True
+        case ast.IfExp(body=one, orelse=other):
+            return _is_text(one) or _is_text(other)
+    return False
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    """Whether these statements surely return or raise, or may do so in a way that is not looked at."""
+    match body[-1] if body else None:
+        case ast.Return() | ast.Raise() | ast.Match() | ast.With() | ast.AsyncWith():
+            return True
+        case ast.If(body=one, orelse=other):
+            return _ends(one) and _ends(other)
+        case ast.While(test=ast.Constant(value=true)):
+            return bool(true)
+        case ast.Try(body=one, handlers=handlers, orelse=other, finalbody=final):
+            return _ends(final) or (_ends(other or one) and all(_ends(handler.body) for handler in handlers))
+        case ast.Assert(test=ast.Constant(value=false)):
+            return not false
+    return False

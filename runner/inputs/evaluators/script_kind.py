@@ -1,0 +1,161 @@
+"""Say what a script is read as: one of our own, or one of a dialect."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from types import ModuleType
+from typing import NamedTuple
+
+from runner.core.errors import EvaluatorError
+from runner.core.types import Aggregate, DialectFailures
+from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.entrypoint import NAME, NATIVE
+from runner.inputs.evaluators.header import Header
+from runner.inputs.evaluators.python_signature import NoFunctionError, Signature, read_signature
+from sandboxes.base import Language
+from sandboxes.errors import SandboxUnavailableError
+
+_TOGETHER = re.compile(
+    r"\b(test_results|predictions|targets|item_results|score_rows|ReportEvaluator)\b|@\w*\.?metric\b"
+)
+"""Words of Opik, MLflow, Langfuse, Weave, pydantic-evals and Inspect for what judges all rows together."""
+
+
+class AsRead(NamedTuple):
+    """What a script is read as."""
+
+    signature: Signature
+    dialect: str | None = None
+    entry: str | None = None
+    versions: tuple[str, ...] = ()
+    """What decides its results beside its text."""
+    packages: tuple[str, ...] = ()
+    higher_is_better: bool = False
+
+    @property
+    def called(self) -> str:
+        """The function whose parameters these are, as `Evaluator.called` has it."""
+        return self.entry if self.entry is not None and self.dialect is None else NAME
+
+
+def as_read(
+    text: str,
+    where: str,
+    language: Language,
+    header: Header,
+    dialect: str | None,
+    entry: str | None,
+    failures: DialectFailures,
+) -> AsRead:
+    """
+    The script's own signature, or what its dialect reads it as.
+
+    A dialect is looked for where it was asked for, and where a row could not fill the script's parameters by name.
+    A function that was named is one of our own where nothing marks it as another tool's.
+    """
+    native, refused = None, None
+    if entry == NAME and dialect in (None, NATIVE):
+        entry = None
+    if dialect == NATIVE and entry is not None:
+        return _named(text, where, language, entry)
+    if dialect in (None, NATIVE) and entry is None:
+        try:
+            native = _signature(text, where, language)
+        except EvaluatorError as error:
+            refused = error
+        # A script of Langfuse takes one object, as our own may do.
+        plain = native is not None and not (language == "typescript" and "observation" in text)
+        if native is not None and (dialect == NATIVE or (plain and not _unknown(native, header))):
+            return AsRead(native)
+        if refused is not None and dialect == NATIVE:
+            raise _told(refused, text, where, language)
+    from runner.inputs.evaluators.foreign.detect import detect  # here: a script of our own needs it not
+    from runner.inputs.evaluators.foreign.module import SeveralError
+
+    try:
+        reading = detect(text, where, language, dialect, entry)
+    except SeveralError:
+        if native is None:
+            raise
+        reading = None
+    if reading is None:
+        if native is not None:
+            _refuse_lists(text, where, language, NAME, native)
+            return AsRead(native)
+        if entry is not None:
+            return _named(text, where, language, entry)
+        assert refused is not None
+        told = _told(refused, text, where, language)
+        if language == "python" and (word := _TOGETHER.search(text)):
+            raise EvaluatorError(
+                f"{told}; what a tool calls once, with all rows, as `{word[0]}` looks like, is here "
+                "`def aggregate(results): …`: docs/how-to/aggregates.md"
+            )
+        raise told
+    found, kind = reading.found, reading.dialect
+    if failures != "failed" and not (kind.zeroes and (language == "python" or found.entry == "<inline>")):
+        raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
+    together = Aggregate(accepts_any=True) if found.summary else None
+    signature = Signature(found.parameters, found.accepts_any, found.docstring, not found.summary, together)
+    versions = (kind.name, found.entry, str(kind.version), failures)
+    return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better)
+
+
+def _named(text: str, where: str, language: Language, entry: str) -> AsRead:
+    """One of our own that is called at another function than `evaluate`. Raises EvaluatorError."""
+    signature: Signature = _entries(language).signature_of(text, where, entry)
+    _refuse_lists(text, where, language, entry, signature)
+    return AsRead(signature, None, entry, (NATIVE, entry))
+
+
+def _refuse_lists(text: str, where: str, language: Language, name: str, signature: Signature) -> None:
+    if language == "python":
+        from runner.inputs.evaluators.foreign.evidence import refuse_lists
+
+        refuse_lists(text, where, name, signature.parameters)
+
+
+def _told(error: EvaluatorError, text: str, where: str, language: Language) -> EvaluatorError:
+    """The error; one that `evaluate` is lacking says which of what the script defines likely scores a row."""
+    if not isinstance(error, NoFunctionError):
+        return error
+    refused: EvaluatorError | None = None
+    from runner.inputs.evaluators.entries import likely, which
+
+    entries = _entries(language).entries_of(text, where)
+    for one in likely([*entries.values()]):
+        try:
+            _named(text, where, language, one.name)
+        except EvaluatorError as e:  # naming it would not do either
+            refused = e
+            del entries[one.name]
+    found = which([*entries.values()], where)
+    if refused is not None and not found:
+        return refused
+    near = "" if error.near.startswith(" (it defines") or " assigns " in error.near else error.near
+    return EvaluatorError(f"{where} has no function `evaluate`{near}; {found}; or {error.step}") if found else error
+
+
+def _entries(language: Language) -> ModuleType:
+    """The module that reads what a script defines; here, as most scripts define `evaluate`."""
+    return import_module(f"runner.inputs.evaluators.{'entries' if language == 'python' else 'typescript.entries'}")
+
+
+def _unknown(signature: Signature, header: Header) -> bool:
+    """True if a parameter is required that nothing fills by name, nor by the header."""
+    if not signature.evaluates:
+        return False
+    filled = {*BY_NAME, *header.mapping.paths, *header.mapping.literals, *header.parameters}
+    return any(parameter.required and parameter.name not in filled for parameter in signature.parameters)
+
+
+def _signature(text: str, where: str, language: Language) -> Signature:
+    if language == "python":
+        return read_signature(text, where)
+    try:
+        from runner.inputs.evaluators.typescript.signature import read_typescript
+
+        return read_typescript(text, where)
+    except SandboxUnavailableError as error:
+        raise EvaluatorError(f"{where}: {error}") from None

@@ -1,0 +1,310 @@
+"""Read the signature of `evaluate` from a TypeScript script, by parsing it; nothing is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import listed, pointed, printable, shown, suggestion, whole
+from runner.core.types import Aggregate, Parameter
+from runner.inputs.evaluators.beside import is_beside
+from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
+from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
+from runner.inputs.evaluators.python_signature import ALONE, NoFunctionError, Signature
+from runner.inputs.evaluators.typescript.object_type import Members, function_type, is_value, key_of, members
+from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
+from runner.inputs.evaluators.typescript.syntax_errors import problem
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+DEFINE = "define `function evaluate({ output, reference }) { … }`"
+MOST = 255
+"""Parameters."""
+
+_COLUMNS = ("output", "reference", "input", "metadata")
+_TEXTS = ("text", "s", "str", "string", "value", "a", "x")
+_KINDS = {"internal_module": "namespace", "object": "object", **dict.fromkeys(CLASSES, "class")}
+_WORD = re.compile(r"[\w$]+")
+_COMMON_JS = ("module.exports", "exports.evaluate", "module.exports.evaluate")
+
+
+def read_typescript(source: str, where: str) -> Signature:
+    """
+    The parameters of the `evaluate` that the script exports or defines.
+
+    A destructured object gives its keys. One parameter of another kind is given the object, whose type says what is
+    in it. Several parameters are given by position.
+
+    Raises EvaluatorError, and SandboxUnavailableError where the parser is not installed.
+    """
+    script = read_script(source, where)
+    found, whole_dataset = script.function(NAME), aggregate_in(script)
+    aggregate = None if whole_dataset is None else Aggregate(accepts_any=True)
+    if whole_dataset is not None and (found is None or found.node == whole_dataset):
+        description = description_of(script, whole_dataset)
+        return ALONE._replace(docstring=description, aggregate=aggregate)
+    if found is None:
+        raise NoFunctionError(where, _near_miss(script), DEFINE)
+    function = found.node
+    if function.type not in FUNCTIONS:
+        raise _Unseen(where, function)
+    parameters, accepts_any = parameters_of(script, function, where, NAME, found.annotation)
+    return Signature(parameters, accepts_any, description_of(script, function), aggregate=aggregate)
+
+
+def read_script(source: str, where: str) -> Module:
+    """Parse a script. Raises EvaluatorError for wrong syntax, and for what it imports that is not there."""
+    try:
+        script = Module(source)
+    except TangledError as error:
+        raise EvaluatorError(f"{where}: {error}; look for a comment or a text that is not closed") from None
+    if wrong := problem(script):
+        raise EvaluatorError(pointed(where, source, *wrong))
+    refuse_imports(script, where)
+    return script
+
+
+def aggregate_in(script: Module) -> Node | None:
+    """The function `aggregate(results, …)`. One that does not take `results` first is the script's own."""
+    found = script.function(AGGREGATE)
+    if found is None or found.node.type not in FUNCTIONS:
+        return None
+    if found.how == "default":  # of another name it is `evaluate`
+        named = found.node.child_by_field_name("name")
+        if named is None or script.text(named) != AGGREGATE:
+            return None
+    formals = _formals(found.node)
+    return found.node if formals and script.text(formals[0].pattern, 20) == RESULTS else None
+
+
+class _Unseen(EvaluatorError):
+    def __init__(self, where: str, node: Node) -> None:
+        super().__init__(
+            f"{where}:{_line(node)}: the parameters of this `evaluate` cannot be seen without running the script; "
+            f"{DEFINE}"
+        )
+
+
+def _line(node: Node) -> int:
+    return node.start_point.row + 1
+
+
+def refuse_imports(script: Module, where: str) -> None:
+    """Refuse a script that imports what is not in its file. Raises EvaluatorError."""
+    if not script.foreign:
+        return
+    from sandboxes.deno.modules import import_problem  # with Deno's sandbox, which takes a while
+
+    for specifier, line in script.foreign:
+        name = shown(specifier, 60)
+        if specifier.startswith((".", "/", "file:")) or is_beside(where, specifier):
+            raise EvaluatorError(f"{where}:{line}: an evaluator is one file; copy what it needs of {name} into it")
+        if why := import_problem(specifier):
+            raise EvaluatorError(f"{where}:{line}: {name} cannot be imported: {why}")
+
+
+class _Formal(NamedTuple):
+    """One parameter as it is written."""
+
+    pattern: Node
+    annotation: Node | None
+    optional: bool
+
+    @property
+    def plain(self) -> bool:
+        return self.pattern.type == "identifier"
+
+
+def parameters_of(
+    script: Module, function: Node, where: str, name: str, annotation: Node | None = None
+) -> tuple[tuple[Parameter, ...], bool]:
+    """The parameters of the function `name`, and whether it takes any. Raises EvaluatorError."""
+    found = _parameters(script, function, where, name, annotation)
+    if len(found[0]) > MOST:
+        raise EvaluatorError(f"{where}:{_line(function)}: `{name}` has more than {MOST} parameters")
+    return found
+
+
+def _parameters(
+    script: Module, function: Node, where: str, called: str, annotation: Node | None
+) -> tuple[tuple[Parameter, ...], bool]:
+    formals = _formals(function)
+    if outside := function_type(script, annotation):
+        for at, stated in enumerate(_formals(outside)[: len(formals)]):
+            if formals[at].annotation is None:
+                formals[at] = formals[at]._replace(annotation=stated.annotation)
+    rest = bool(formals) and formals[-1].pattern.type == "rest_pattern"
+    named = formals[:-1] if rest else formals
+    if not formals:
+        return (), False
+    if named and named[0].pattern.type == "object_pattern" and all(formal.optional for formal in named[1:]):
+        return _destructured(script, named[0], where)
+    if not named or not all(formal.plain for formal in named):
+        raise EvaluatorError(
+            f"{where}:{_line(function)}: `{called}` must take one object or plain parameters; {DEFINE}"
+        )
+    known = _COLUMNS[:2] if called == NAME else {*_COLUMNS[:3], *OUTPUTS, *REFERENCES, *INPUTS, *_TEXTS}
+    if len(named) == 1 and not _is_by_position(script, named[0], known):
+        return _object(members(script, named[0].annotation))
+    return tuple(
+        Parameter(name=script.text(formal.pattern), positional_only=True, required=not formal.optional)
+        for formal in named
+    ), False
+
+
+def _formals(function: Node) -> list[_Formal]:
+    if alone := function.child_by_field_name("parameter"):
+        return [_Formal(alone, None, False)]
+    found = []
+    written = function.child_by_field_name("parameters")
+    for node in written.named_children if written else ():
+        pattern = node.child_by_field_name("pattern")
+        if pattern is not None and pattern.type != "this":
+            optional = node.type == "optional_parameter" or node.child_by_field_name("value") is not None
+            found.append(_Formal(pattern, node.child_by_field_name("type"), optional))
+    return found
+
+
+def _is_by_position(script: Module, formal: _Formal, known: Collection[str]) -> bool:
+    """True if a single parameter is one value, not the object of all parameters."""
+    if is_value(script, formal.annotation):
+        return True
+    # Nobody names the object of all so; a function that does would score the wrong thing without a word.
+    bare = formal.annotation is None or script.text(formal.annotation, 20).strip(": ") in ("any", "unknown")
+    return bare and plain_name(script.text(formal.pattern, 60)) in known
+
+
+def _object(found: Members) -> tuple[tuple[Parameter, ...], bool]:
+    required = dict(found.required)
+    if found.open:
+        required |= {name: False for name in _COLUMNS if name not in required}
+    return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), found.open
+
+
+def _destructured(script: Module, formal: _Formal, where: str) -> tuple[tuple[Parameter, ...], bool]:
+    declared = members(script, formal.annotation).required
+    required: dict[str, bool] = {}
+    accepts_any = False
+    for part in formal.pattern.named_children:
+        match part.type:
+            case "rest_pattern":
+                accepts_any = True
+                continue
+            case "comment":
+                continue
+        key, default = _key(part)
+        name = key_of(script, key)
+        if name is None:
+            raise _Unseen(where, part)
+        required[name] = required.get(name, False) or (not default and declared.get(name, True))
+    return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), accepts_any
+
+
+def pattern_key(script: Module, part: Node) -> str | None:
+    """The key of one part of an object's pattern; None for what has none, or one that is made."""
+    return None if part.type in ("rest_pattern", "comment") else key_of(script, _key(part)[0])
+
+
+def _key(part: Node) -> tuple[Node, bool]:
+    """The key of one part of `{ a, b = 1, c: d, e: f = 2 }`, and whether it has a default."""
+    if part.type == "object_assignment_pattern":
+        return part.child_by_field_name("left") or part, True
+    value = part.child_by_field_name("value")
+    return part.child_by_field_name("key") or part, value is not None and value.type == "assignment_pattern"
+
+
+def _near_miss(script: Module) -> str:
+    for statement in script.root.named_children:
+        node = statement.child_by_field_name("declaration") or statement.child_by_field_name("value") or statement
+        if node.type == "expression_statement" and node.named_children:
+            node = node.named_children[0]
+        place = _inside(script, node)
+        if place:
+            return f" (line {_line(place[0])} has one, inside {place[1]})"
+        if node.type == "assignment_expression":
+            target = node.child_by_field_name("left")
+            if target is not None and script.text(target, 40) in _COMMON_JS:
+                return f" (line {_line(node)} assigns `{script.text(target, 40)}`; write `export default` instead)"
+    if NAME in script.bindings and script.resolved(script.bindings[NAME]).type in CLASSES:
+        return f" (line {_line(script.bindings[NAME])} makes it a class)"
+    first = islice(script.bindings.items(), 1000)
+    lines = {name: _line(node) for name, node in first if script.resolved(node).type in FUNCTIONS}
+    close = [name for name in lines if name.lower() == NAME or suggestion(name.lower(), [NAME])]
+    if close:
+        return f" (line {lines[close[0]]} defines `{printable(close[0], 60)}`)"
+    return f" (it defines {listed(lines, 4)})" if lines else ""
+
+
+def _inside(script: Module, node: Node) -> tuple[Node, str] | None:
+    """An `evaluate` in a class, a namespace or an object, and in words what it is in."""
+    kind = _KINDS.get(node.type)
+    body = node if node.type == "object" else node.child_by_field_name("body")
+    if kind is None or body is None:
+        return None
+    name = node.child_by_field_name("name")
+    for part in body.named_children:
+        inner = part.child_by_field_name("declaration") or part
+        key = inner.child_by_field_name("name") or inner.child_by_field_name("key") or inner
+        if script.text(key, 20) == NAME:
+            return part, f"the {kind} `{printable(script.text(name, 200), 60)}`" if name else "the default export"
+    return None
+
+
+def calls(script: Module) -> set[str]:
+    """The names of functions that a function of the script uses, other than its own."""
+    found: set[str] = set()
+    for name, node in script.bindings.items():
+        if (function := script.resolved(node)).type in FUNCTIONS:
+            text = script.text(function.child_by_field_name("body") or function)
+            found |= {*_WORD.findall(text)} & script.bindings.keys() - {name}
+    return found
+
+
+def description_of(script: Module, function: Node) -> str:
+    """What the script says of itself, or of this function."""
+    return whole(_description(script, function))
+
+
+def _description(script: Module, function: Node) -> str:
+    """The script's first `/** … */`; where that stands right above another function, rather that of `evaluate`."""
+    first: Node | None = None
+    pending: Node | None = None
+    above_other = False
+    for node in script.root.named_children:
+        if node.type == "comment":
+            if script.text(node, 5).startswith("/**") and script.text(node, 5) != "/**/":
+                first, pending = first or node, node
+            continue
+        mine = node.start_byte <= function.start_byte < node.end_byte
+        if pending is not None and mine and above_other:
+            first = pending
+        elif pending is not None and pending == first:
+            above_other = not mine and _defines(script, node) and _line(node) == pending.end_point.row + 2
+        if mine:
+            break
+        pending = None
+    return _said(script.text(first)) if first else ""
+
+
+def _defines(script: Module, node: Node) -> bool:
+    """True if a statement defines a function or a class."""
+    declared = node.child_by_field_name("declaration") or node
+    if declared.type == "lexical_declaration":
+        name = declared.named_children[0].child_by_field_name("name")
+        return name is not None and script.resolved(name).type in FUNCTIONS
+    return declared.type in FUNCTIONS | CLASSES
+
+
+def _said(comment: str) -> str:
+    """The words of a `/** … */`, up to its first tag."""
+    lines = []
+    for line in comment[3:-2].split("\n"):
+        text = line.strip().removeprefix("*").removeprefix(" ").rstrip()
+        if text.startswith("@"):
+            break
+        lines.append(text)
+    return "\n".join(lines).strip()

@@ -1,0 +1,122 @@
+"""The verdict on some pairs of scores. docs/how-to/compare.md explains the four words, decision 0019 the rules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from runner.core.text import rows_of
+from runner.core.types import Direction
+from runner.engine.scoring.interval import Interval, interval, rows_for, unseen
+from runner.engine.scoring.repeats import mean
+from runner.results.compare.types import Verdict
+
+FEW = 10
+"""Rows that have to change before a run is called better: a rare large loss hides among fewer."""
+# Two scores are tied that differ by this share alone: the order of a sum changes more than the last digit.
+_EQUAL = 1e-9
+_LARGEST = sys.float_info.max
+SAY_DIRECTION = (
+    'say it in the script\'s header: output = {kind = "continuous", direction = "maximize"}, below [tool.evalcell]'
+)
+
+
+class Pairs(NamedTuple):
+    """The scores that one output has on both sides."""
+
+    base: Sequence[float]
+    new: Sequence[float]
+    clusters: Sequence[str] | None = None
+    unchanged: bool = False
+    """True if the evaluator was given exactly the same in all pairs."""
+    span: float = 0.0
+    """How far apart two scores can be, by the output config's bounds or else by what was seen."""
+
+
+def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[str, Any]:
+    """The fields of a `Difference` that depend on scores alone."""
+    differences = [difference(b, n) for b, n in zip(pairs.base, pairs.new, strict=True)]
+    up, down = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    wins, losses = (down, up) if direction == "minimize" else (up, down)
+    count = len(differences)
+    made: dict[str, Any] = {
+        "compared": count,
+        "direction": direction,
+        "wins": wins,
+        "losses": losses,
+        "ties": count - wins - losses,
+        "clusters": None if pairs.clusters is None else len(set(pairs.clusters)),
+    }
+    if not count:
+        reason = "no row has a score on both sides"
+        return made | {"verdict": None if direction == "none" else "not enough evidence", "reason": reason}
+    made |= {"base_mean": mean(pairs.base), "new_mean": mean(pairs.new), "mean_difference": mean(differences)}
+    found = interval(differences, pairs.clusters)
+    if found is not None:
+        asked = tolerance or abs(found.mean)
+        made |= {
+            "ci_low": found.low,
+            "ci_high": found.high,
+            "smallest_detectable": found.smallest_detectable or None,
+            "asked": asked or None,
+            "rows_needed": rows_for(asked, found, count),
+        }
+    if direction == "none":
+        return made | {"verdict": None, "reason": f"which scores are better is not known; {SAY_DIRECTION}"}
+    verdict, reason = judge(found, pairs, wins + losses, direction, tolerance)
+    return made | {"verdict": verdict, "reason": reason}
+
+
+def judge(
+    found: Interval | None, pairs: Pairs, changed: int, direction: Direction, tolerance: float
+) -> tuple[Verdict, str]:
+    """
+    The verdict, and what to know beside it.
+
+    Worse: the whole interval is beyond the tolerance. Better: all of it is above 0, with enough rows that changed. No
+    worse: all of it is within the tolerance, or above. Else there is not enough evidence.
+    """
+    if found is None:
+        what = "rows" if pairs.clusters is None else "clusters"
+        return "not enough evidence", f"an interval needs two {what} at least, with scores of a usable size"
+    mean = -found.mean if direction == "minimize" else found.mean
+    if found.error <= _EQUAL * abs(mean):
+        return _without_variance(mean, found, pairs, changed, tolerance)
+    reason = ""
+    if changed < FEW:
+        reason = f"only {rows_of(changed)} changed; fewer than {FEW} are too few to rely on"
+    elif pairs.clusters is not None and found.freedom + 1 < FEW:
+        reason = f"there are only {found.freedom + 1} clusters; fewer than {FEW} are too few to rely on"
+    low, high = (-found.high, -found.low) if direction == "minimize" else (found.low, found.high)
+    if high < -tolerance:
+        return "worse", reason
+    if low > 0 and not reason:
+        return "better", ""
+    return ("no worse" if low >= -tolerance else "not enough evidence"), reason
+
+
+def _without_variance(
+    mean: float, found: Interval, pairs: Pairs, changed: int, tolerance: float
+) -> tuple[Verdict, str]:
+    """The interval is a point then, whatever else the rows of another sample would show."""
+    if not changed and pairs.unchanged:
+        return "no worse", "nothing changed: the same outputs have the same scores"
+    count = found.freedom + 1
+    if not changed:
+        share = unseen(count)
+        reason = f"no score changed; by chance that may be so while up to {share:.1%} of all rows differ"
+        # A span of 0 tells nothing of what a row may score: all that were seen are equal, and there are no bounds.
+        within = pairs.span > 0 and pairs.span * share <= tolerance
+        return ("no worse" if within else "not enough evidence"), reason
+    every = "score" if pairs.clusters is None else "cluster"
+    reason = f"every {every} changed by the same amount, so there is no variance to judge by"
+    if count < FEW:
+        return "not enough evidence", reason
+    return ("worse" if mean < -tolerance else "no worse"), reason
+
+
+def difference(base: float, new: float) -> float:
+    """New minus base, as a finite number; 0 for two scores that are tied."""
+    found = max(-_LARGEST, min(_LARGEST, new - base))
+    return 0.0 if abs(found) <= _EQUAL * max(abs(base), abs(new)) else found

@@ -1,0 +1,48 @@
+"""What a run read, by content: its dataset, and the files that its script may read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from runner.core.errors import DatasetError
+from runner.inputs.datasets.location import file_of, is_url
+
+
+class Digests(NamedTuple):
+    """SHA-256 in hex. None of what is no regular file, such as standard input or a pipe."""
+
+    dataset: str | None = None
+    files: Mapping[str, str | None] = {}
+    """By the name of the variable."""
+    stamp: str | None = None
+    """In place of the dataset's hash, where it is not read for that: another text once it has changed."""
+
+
+def digests(dataset: str | None, files: Mapping[str, str], stamp: str | None = None) -> Digests:
+    """
+    Read them all, once, in bounded memory; not a dataset that has a `stamp`, as a part of one has, nor that of a URL.
+    """
+    if stamp is None and dataset is not None and is_url(dataset):
+        with suppress(DatasetError):  # the run says so
+            stamp = file_of(dataset).stamp
+    return Digests(
+        None if dataset is None or dataset == "-" or stamp is not None else _digest(dataset),
+        {name: _digest(path) for name, path in files.items()},
+        stamp,
+    )
+
+
+def _digest(path: str) -> str | None:
+    try:
+        # What is opened to be read must not be waited for, as a pipe would be.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None

@@ -1,0 +1,98 @@
+"""A comparison in words and numbers, before any markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.core.text import printable
+from runner.engine.scoring.gates import figure
+from runner.results.compare.types import Comparison, Difference
+
+_AGGREGATES = 50
+
+CHIPS = {"better": "done", "no worse": "done", "worse": "failed", "not enough evidence": "no verdict"}
+"""The verdict of a gate that each verdict of a comparison is coloured as."""
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign, in four digits."""
+    return "" if value is None else f"{value:+.4g}" if value else "0"
+
+
+def interval(found: Difference) -> str:
+    """The interval of the difference, or nothing."""
+    if found.ci_low is None or found.ci_high is None:
+        return ""
+    return f"{signed(found.ci_low)} to {signed(found.ci_high)}"
+
+
+def verdict(found: Difference) -> str:
+    """The verdict, or that there is none."""
+    return found.verdict or "no verdict"
+
+
+def sentence(made: Comparison) -> str:
+    """The comparison in one line."""
+    if made.mean_difference is None:
+        return made.reason or "there is nothing to compare"
+    between = interval(made)
+    found = f"the mean went from {_mean(made.base_mean)} to {_mean(made.new_mean)}: {signed(made.mean_difference)}"
+    found += f" (95 % interval {between})" if between else ""
+    return f"{found}; {made.reason}" if made.reason else found
+
+
+def facts(made: Comparison) -> Iterator[tuple[str, str]]:
+    """The figures beside the verdict, by name."""
+    yield "base mean", _mean(made.base_mean)
+    yield "new mean", _mean(made.new_mean)
+    yield "difference", signed(made.mean_difference)
+    yield "95 % interval", interval(made)
+    words = "higher / lower" if made.direction == "none" else "better / worse"
+    yield f"{words} / equal", f"{made.wins:,} / {made.losses:,} / {made.ties:,}"
+    yield "rows scored in both", f"{made.compared:,} of {made.pairs:,}"
+    if made.unseen is not None:
+        yield "smallest detectable difference", f"{made.unseen:.4g}"
+    if made.needed is not None and made.asked:
+        yield f"rows needed to see {figure(made.asked)}", f"{made.needed:,}"
+    if made.bounds is not None:
+        yield "if what failed were worst / best", f"{signed(made.bounds.worst)} / {signed(made.bounds.best)}"
+    for name, values in list(made.aggregates.items())[:_AGGREGATES]:
+        old, new = (_mean(value) or "none" for value in values)
+        yield f"{printable(name, 60)} of all rows", f"{old} → {new}"
+
+
+def lines(made: Comparison) -> list[str]:
+    """What did not pair or is another on the two sides, and notes."""
+    from runner.results.compare.runs import unlike
+
+    found = unlike(made)
+    missing = []
+    if made.failed:
+        missing.append(f"{made.failed:,} failed or were lost on a side")
+    if made.abstained:
+        missing.append(f"{made.abstained:,} abstained on a side, or have a label alone")
+    if missing:
+        found.append(f"of {made.pairs:,} pairs {' and '.join(missing)}: not in the means")
+    return [*found, *made.notes]
+
+
+COLUMNS = ("pairs", "base", "new", "difference", "95 % interval")
+"""What `cells` has of a part of the comparison."""
+
+
+def cells(part: Difference) -> list[str]:
+    """The figures of a row in such a table."""
+    means = [_mean(mean) for mean in (part.base_mean, part.new_mean)]
+    return [f"{part.compared:,}", *means, signed(part.mean_difference), interval(part)]
+
+
+def tables(made: Comparison) -> Iterator[tuple[str, dict[str, Difference]]]:
+    """Figures for parts of the comparison, each table with the name of what it is by."""
+    if made.outputs:
+        yield "output", made.outputs
+    if made.by:
+        yield made.by_column or "column", made.by
+
+
+def _mean(value: float | None) -> str:
+    return "" if value is None else figure(value)

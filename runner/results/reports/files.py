@@ -1,0 +1,106 @@
+"""Reports as files: paths are checked before a run; after it each is written completely, or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from runner.core.errors import OutputError
+from runner.core.text import printable, whole
+from runner.engine.threads import Detached
+from runner.results.output.files import WriteError, check_place, replace_file, same_file, write_error
+from runner.results.reports.content import SHOWN, Part
+
+Render = Callable[[Sequence[Part]], str]
+
+SUFFIXES = ".html, .md, .xml, .codequality.json"
+_PATIENCE = 2.0
+"""Seconds to write them after a run that was stopped."""
+
+
+class ReportFiles:
+    """
+    The reports of one or several runs. Nothing is touched before `write`.
+
+    `inputs` are the files that the run reads, `taken` those that it writes besides. Raises OutputError for a path that
+    must or can not be written.
+    """
+
+    def __init__(self, paths: Sequence[str], *, inputs: Sequence[str] = (), taken: Sequence[str] = ()) -> None:
+        for number, path in enumerate(paths):
+            _check(path, inputs, [*taken, *paths[:number]])
+        self.paths = tuple(paths)
+        kinds = {_kind(path) for path in paths}
+        self.rows = max((SHOWN.get(kind, 0) for kind in kinds), default=0)
+        """Rows with their texts that the reports show."""
+        self.failed = bool(kinds & {".xml", ".codequality.json"})
+        """True if they name each failed row."""
+        self.listed = ".html" in kinds
+        """True if they list all rows."""
+
+    def write(self, contents: Sequence[Part], *, patient: bool = True) -> None:
+        """Write all of them, even if one fails. Raises WriteError for the first; also if it takes too long."""
+        if not self.paths:
+            return
+        failures: list[WriteError] = []
+        for path in self.paths:
+            try:
+                text = _renderer(_kind(path))(contents)
+                Detached(partial(_replace, path, text), "evalcell-report").wait(None if patient else _PATIENCE)
+            except WriteError as error:
+                failures.append(error)
+            except TimeoutError:
+                failures.append(WriteError(f"{printable(path)} hangs, so this report is not written; look at the disk"))
+        if failures:
+            raise failures[0]
+
+
+def _renderer(kind: str) -> Render:
+    # Imported here: most runs make no report.
+    if kind == ".xml":
+        from runner.results.reports.junit import junit
+
+        return junit
+    if kind == ".html":
+        from runner.results.reports.html.page import html_report
+
+        return html_report
+    if kind == ".md":
+        from runner.results.reports.markdown import markdown_report
+
+        return markdown_report
+    from runner.results.reports.code_quality import code_quality
+
+    return code_quality
+
+
+def _kind(path: str) -> str:
+    name = path.lower()
+    return next((suffix for suffix in SUFFIXES.split(", ") if name.endswith(suffix)), "")
+
+
+def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
+    named = f"the report {printable(whole(path))}"
+    if not _kind(path):
+        raise OutputError(f"{named}: the suffix decides the format; end it with one of: {SUFFIXES}")
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        regular = True  # it is not there
+    if not regular:
+        raise OutputError(f"{named} is not a regular file; choose another name")
+    check_place(named, path, inputs)
+    if any(same_file(path, other) for other in earlier):
+        raise OutputError(f"{named} is written already, by the same run; name different files")
+
+
+def _replace(path: str, text: str) -> None:
+    # What a link leads to is replaced, not the link.
+    place = Path(os.path.realpath(path))
+    try:
+        replace_file(place, text)
+    except OSError as error:
+        raise write_error(printable(whole(path)), error) from error

@@ -1,0 +1,107 @@
+"""The whole page: one file with its styles and its script, which the browser lets do nothing else."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from runner.core.text import rows_of
+from runner.core.version import installed
+from runner.results.reports import comparison
+from runner.results.reports.content import SHOWN, Part, RunContent, distinct, with_comparisons
+from runner.results.reports.html import figures, rows
+from runner.results.reports.html.comparison import comparison_html
+from runner.results.reports.markup import html
+
+LIMIT = 1_000_000
+"""Bytes of a page."""
+
+_FIXED = 30_000  # bytes of what is around the runs: styles, script, head
+_SHARE = 0.55  # of what is left beside the figures, for the rows in full
+_NAME = 80
+
+
+def html_report(parts: Sequence[Part]) -> str:
+    """The report of these runs and comparisons."""
+    contents = with_comparisons(parts)
+    room = (LIMIT - _FIXED) // max(1, len(contents))
+    every = distinct(contents)
+    runs = "".join(_section(content, every[at], at + 1, room) for at, content in enumerate(contents))
+    names = [html(name, _NAME) for name in every]
+    title = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    style, script = _asset("page.css"), _asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    made = f"evalcell {installed() or ''}".strip()
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">\n'
+        f'<link rel="icon" href="data:,"><title>{title} · evalcell</title>\n<style>{style}</style></head>\n<body>'
+        f'<a class="skip" href="#run-1">Skip to the results</a>\n<header>'
+        f"<h1>Evaluation: {title}</h1>{_nav(contents, names)}</header>\n"
+        f"<main>{runs}</main>\n<footer><p>Made by {html(made, 60)}.</p></footer>\n"
+        f"<script>{script}</script></body></html>\n"
+    )
+
+
+def _nav(contents: Sequence[Part], names: Sequence[str]) -> str:
+    if len(contents) < 2:
+        return ""
+    links = "".join(
+        f'<li><a href="#run-{number}">{names[number - 1]} {_chip(content)}</a></li>'
+        for number, content in enumerate(contents, 1)
+    )
+    return f'<nav aria-label="Runs"><ul>{links}</ul></nav>'
+
+
+def _chip(content: Part) -> str:
+    if isinstance(content, RunContent):
+        return figures.chip(content.verdict.words, content.verdict.verdict)
+    found = comparison.verdict(content)
+    return figures.chip(found, comparison.CHIPS.get(found))
+
+
+def _section(content: Part, name: str, number: int, room: int) -> str:
+    if isinstance(content, RunContent):
+        return _run(content, name, number, room)
+    return comparison_html(content, name, number)
+
+
+def _run(content: RunContent, name: str, number: int, room: int) -> str:
+    summary = content.summary
+    parts = [
+        figures.head(content, name, number),
+        figures.problems(content),
+        figures.gates(summary),
+        figures.statistics(summary),
+        figures.outcomes(summary),
+    ]
+    room -= sum(len(part.encode()) for part in parts) + 4_000
+    cards, full = rows.in_full(content.shown.rows[: SHOWN[".html"]], int(room * _SHARE))
+    table, listed = rows.every(content, number, room - len(cards.encode()))
+    if content.listed or cards:
+        parts.append(rows.search(rows.verdicts(content), number))
+    if cards:
+        parts.append(f"<h3>{html(content.shown.title, _NAME)} ({full})</h3>\n{cards}")
+        parts.append('<p class="more" hidden><button type="button">Show more</button></p>')
+    if content.listed:
+        parts.append(table)
+        if listed < summary.rows:
+            parts.append(f'<p class="dim">The first {listed:,} of {rows_of(summary.rows)} are listed.</p>')
+    return f'<section class="run" id="run-{number}" aria-labelledby="title-{number}">{"".join(parts)}</section>'
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("runner.results.reports.html").joinpath(name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,182 @@
+"""Choose results of a run by its index: which match, and which of them are on the page, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from runner.core.types import Direction
+from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.rows import DECODER
+from runner.inputs.datasets.work import ask
+from runner.results.store.segments import Entry, label_number
+from runner.results.store.types import Selection
+
+SEARCHED = 1 << 30
+"""Bytes that a search reads."""
+Numbered = tuple[int, Entry]
+
+
+def matches(selection: Selection) -> Callable[[Entry], bool] | None:
+    """Whether a result is one of those, by its index alone. None: each is."""
+    label = None if selection.label is None else label_number(selection.label)
+    low, high, outcome, error = selection.low, selection.high, selection.outcome, selection.error
+    if low is None and high is None and outcome is None and error is None and label is None:
+        return None
+
+    def match(entry: Entry) -> bool:
+        if low is not None and (entry.score is None or entry.score < low):
+            return False
+        if high is not None and (entry.score is None or entry.score > high):
+            return False
+        return (
+            (outcome is None or entry.outcome == outcome)
+            and (error is None or entry.error == error)
+            and (label is None or entry.label == label)
+        )
+
+    return match
+
+
+class Piece(NamedTuple):
+    """Results that follow each other, by their index, and the bytes that they are in."""
+
+    first: int
+    entries: Iterable[Entry]
+    name: str
+    size: int
+
+
+def matching(
+    pieces: Iterable[Piece], match: Callable[[Entry], bool] | None, search: Search | None
+) -> Iterator[list[Numbered]]:
+    """The results that match, in order, with their numbers."""
+    for piece in pieces:
+        found = [one for one in enumerate(piece.entries, piece.first) if match is None or match(one[1])]
+        yield found if search is None else [*search.among(found, piece.name, piece.size)]
+
+
+def place(order: str, direction: Direction) -> Callable[[Numbered], tuple[int, float, int]]:
+    """
+    The key by which results are sorted, `worst` or `best`.
+
+    The worst are those that failed or were lost, then those that abstained, then scores from the worst on, and last
+    those with a label alone. The best are the scores from the best on, then labels, and at the end what has none.
+    """
+    best = order == "best"
+    sign = 0.0 if direction == "none" else (1.0 if direction == "maximize" else -1.0) * (-1.0 if best else 1.0)
+
+    def key(one: Numbered) -> tuple[int, float, int]:
+        number, entry = one
+        if entry.outcome in ("failed", "lost"):
+            return 4 if best else 0, 0.0, number
+        if entry.outcome == "abstained":
+            return 3 if best else 1, 0.0, number
+        if entry.score is None:
+            return 2 if best else 3, 0.0, number
+        return 1 if best else 2, sign * entry.score, number
+
+    return key
+
+
+class Chosen:
+    """Counts what it passes on, and takes one page of it."""
+
+    def __init__(self, selection: Selection, direction: Direction) -> None:
+        self.total = 0
+        self._selection = selection
+        self._direction: Direction = direction
+
+    def whole(self, rows: int) -> list[int]:
+        """The same where all results match and are in order: they need not be looked at."""
+        self.total = rows
+        first = self._selection.first
+        return [*range(first + 1, min(rows, first + self._selection.count) + 1)]
+
+    def page(self, found: Iterable[list[Numbered]]) -> list[int]:
+        """The numbers of the results on the page, in order. `found` are those of each segment that match."""
+        first, count, order = self._selection.first, self._selection.count, self._selection.order
+        wanted = first + count
+        best: list[tuple[int, float, int]] = []
+        last: tuple[int, float, int] | None = None  # what comes after it is on no page up to this one
+        numbers: list[int] = []
+        key = place(order, self._direction)
+        for some in found:
+            if order == "row":
+                begin = max(0, first - self.total)
+                numbers += [number for number, _ in some[begin : begin + count - len(numbers)]]
+            else:
+                keys = map(key, some)
+                best += keys if last is None else (one for one in keys if one < last)
+                if len(best) >= 2 * wanted > 0:
+                    best.sort()
+                    del best[wanted:]
+                    last = best[-1]
+            self.total += len(some)
+        best.sort()
+        return numbers if order == "row" else [number for *_, number in best[first:wanted]]
+
+
+class Search:
+    """Finds a text in results: in what is said of a row, and in the columns that it carries."""
+
+    def __init__(self, text: str, read: Callable[[str, int, int], bytes]) -> None:
+        self.complete = True
+        """False once more was to be read than may be."""
+        self._text = text.casefold()
+        # What JSON may write otherwise is looked for in the values alone.
+        self._plain = text.isprintable() and not set(text) & set('"\\')
+        self._read = read
+        self._left = SEARCHED
+
+    def among(self, found: list[Numbered], digest: str, size: int) -> Iterator[Numbered]:
+        """Those of a segment's results that have the text."""
+        if not found or not self.complete:
+            return
+        ask()
+        self._left -= size
+        if self._left < 0:
+            self.complete = False
+            return
+        data = self._read(digest, 0, size)
+        if not self._may_be_in(data):
+            return
+        for number, entry in found:
+            end = data.find(b"\n", entry.offset)
+            line = data[entry.offset : end if end >= 0 else size]
+            if self._may_be_in(line) and any(self._text in text.casefold() for text in _texts(line)):
+                yield number, entry
+
+    def _may_be_in(self, data: bytes) -> bool:
+        """False if the text is certainly not there, which is seen without parsing."""
+        return not self._plain or self._text in data.decode(errors="replace").casefold()
+
+
+def _texts(line: bytes) -> Iterator[str]:
+    """The texts and numbers of a result, without the names of its fields."""
+    try:
+        row = DECODER.decode(line.decode())
+    except (RowError, ValueError, RecursionError):
+        return  # that it is damaged is told where it is shown
+    if isinstance(row, dict):
+        error = row.get("error")
+        said = error.get("message") if isinstance(error, dict) else None
+        left: list[Any] = [
+            row.get("row"),
+            row.get("stdout"),
+            said,
+            row.get("explanation"),
+            row.get("label"),
+            row.get("id"),
+        ]
+        while left:
+            value = left.pop()
+            if isinstance(value, dict):
+                left.extend(reversed(value.values()))
+            elif isinstance(value, list):
+                left.extend(reversed(value))
+            elif isinstance(value, str):
+                yield value
+            elif value is not None:
+                yield json.dumps(value)

@@ -1,0 +1,144 @@
+"""The Python API for several evaluators."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from runner.core.errors import FailedRowsError, InputError
+from runner.core.types import Evaluator, InputMapping
+from runner.engine.arguments import make_request, scorer
+from runner.engine.request import Path, Rows, Scorer
+from runner.inputs.call import Columns, as_mapping, with_whole_call
+from runner.runs.api.run import finish
+from runner.runs.project.load import FILE, find_project
+from runner.runs.project.parts import suites
+from runner.runs.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
+from runner.runs.report import Report
+from runner.runs.stored import find
+from sandboxes.base import SandboxConfig
+
+__all__ = ["evaluate_all", "evaluate_project"]
+
+
+def evaluate_all(
+    evaluators: Mapping[str, Scorer] | Sequence[Scorer],
+    dataset: Path | Rows,
+    *,
+    mapping: Columns | None = None,
+    require: Sequence[str] = (),
+    gates: Sequence[str] = (),
+    baseline: Path | None = None,
+    output: Path | None = None,
+    report: Path | Sequence[Path] = (),
+    resume: bool = False,
+    overwrite: bool = False,
+    save: bool = False,
+    progress: bool = True,
+    **more: Any,
+) -> dict[str, Report]:
+    """
+    Score a dataset with several evaluators, one after another; return the report of each by its name.
+
+    `evaluators` have the names that a mapping gives them, or their own. In `mapping`, `require` and `gates` what begins
+    with `NAME.` is for this evaluator alone, as in `contains.words` and `contains.mean>=0.8`. All else is for each of
+    them, and a parameter for those that have it. `output` is a folder, which gets one for each; `baseline` is one that
+    has them; a file of `report` tells of all. Rows that can be read only once are kept in memory. `more` are the other
+    parameters of `evaluate`. Raises what `evaluate` does, and InputError for two evaluators of one name.
+    """
+    call = {name: value for name, value in locals().items() if name != "more"} | more
+    given = _named(evaluators, more)
+    read = {name: evaluator for name, (_, evaluator) in given.items()}
+    whole = as_mapping(mapping)
+    paths, literals = shared(read, whole.paths, read), shared(read, whole.literals, read)
+    source = list(dataset) if isinstance(dataset, Iterator) else dataset
+    rows: Rows | None = None
+    parts = []
+    for name, (one, evaluator) in given.items():
+        request, rows = make_request(
+            one if isinstance(one, str | os.PathLike) else evaluator,
+            source,
+            mapping=InputMapping(paths=paths[name], literals=literals[name]),
+            require=[text for gate in require if (text := own(read, name, gate)) is not None],
+            gates=[text for gate in gates if (text := own(read, name, gate)) is not None],
+            baseline=None if baseline is None else baseline_of(os.fspath(baseline), name),
+            **more,
+        )
+        folders = () if output is None else folder_of([os.path.join(os.fspath(output), "")], name)
+        parts.append(Part(name, request, evaluator, folders))
+    suite = Suite(parts, _paths(report), resume=resume, overwrite=overwrite, save=save)
+    with with_whole_call(evaluate_all, call):
+        suite.check()
+        return _finish(suite, rows, progress)
+
+
+def evaluate_project(
+    *names: str,
+    config: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    trust_config: bool = False,
+    progress: bool = True,
+) -> dict[str, Report]:
+    """
+    Run what `evalcell.toml` says: all of it, or the runs of these names; return the report of each by its name.
+
+    `config` is the file, or a folder that has it; without it, it is looked for from the working directory upwards. A
+    run with several evaluators has a report for each, called `run.evaluator`. `resume` and `overwrite` are
+    those of `evaluate`. Only with `trust_config` may the file send rows to a provider or a cluster, give scripts the
+    network or weak isolation, or write outside its folder. Raises what `evaluate` does, and InputError for a file that
+    is not there or cannot be used.
+    """
+    found = find_project(config)
+    if found is None:
+        raise InputError(f"there is no {FILE} here or above; name it as `config`")
+    reports: dict[str, Report] = {}
+    for suite in suites(found, names, resume=resume, overwrite=overwrite, trust=trust_config):
+        reports |= _finish(suite, None, progress)
+    return reports
+
+
+def _finish(suite: Suite, rows: Rows | None, progress: bool) -> dict[str, Report]:
+    """Raises FailedRowsError of the first run that was stopped after the others, with all reports."""
+    reports: dict[str, Report] = {}
+    stopped: FailedRowsError | None = None
+    for name, run in suite.runs.items():
+        with run.open(rows):
+            try:
+                reports[name] = finish(run, progress)
+            except FailedRowsError as error:
+                stopped, reports[name] = stopped or error, error.report
+    suite.report(
+        [replace(run.content(run.state or "finished", run.error), name=name) for name, run in suite.runs.items()]
+    )
+    if stopped is not None:
+        stopped.reports = reports
+        raise stopped
+    return reports
+
+
+def _paths(given: Path | Sequence[Path]) -> list[str]:
+    return [os.fspath(path) for path in ([given] if isinstance(given, str | os.PathLike) else given)]
+
+
+def _named(
+    evaluators: Mapping[str, Scorer] | Sequence[Scorer], more: Mapping[str, Any]
+) -> dict[str, tuple[Scorer, Evaluator]]:
+    """By its name, what the caller gave, and the evaluator."""
+    if isinstance(evaluators, Mapping):
+        found = [(name, one, _read(one, more).model_copy(update={"name": name})) for name, one in evaluators.items()]
+    else:
+        found = [(evaluator.name, one, evaluator) for one in evaluators for evaluator in [_read(one, more)]]
+    refuse_names([name for name, _, _ in found])
+    return {name: (one, evaluator) for name, one, evaluator in found}
+
+
+def _read(given: Scorer, more: Mapping[str, Any]) -> Evaluator:
+    wanted = more.get("sandbox")
+    read = scorer(given, wanted if isinstance(wanted, SandboxConfig) else SandboxConfig())
+    if isinstance(read, Evaluator):
+        return read
+    failures = more.get("dialect_failures", "failed")
+    return find(read, more.get("language"), dialect=more.get("dialect"), entry=more.get("entry"), failures=failures)

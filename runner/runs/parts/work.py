@@ -1,0 +1,160 @@
+"""What a worker does: looks at parts, then scores them with a sandbox that it keeps open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from runner.engine.request import Prepared, prepare
+from runner.inputs.datasets.dataset import Dataset
+from runner.results.output.files import replace_file, write_error
+from runner.results.output.folder import MANIFEST, ROWS
+from runner.results.output.links import refuse_links
+from runner.results.output.manifest import State
+from runner.runs.parts.survey import counted, looked
+from runner.runs.parts.types import (
+    FIGURES,
+    BeginTask,
+    Begun,
+    Count,
+    CountTask,
+    Look,
+    LookTask,
+    PartFigures,
+    RunTask,
+    Task,
+)
+from runner.runs.run import Run
+from sandboxes.base import Sandbox
+from sandboxes.regular import read_regular
+from sandboxes.shield import finish
+
+_FIGURES = 1 << 30  # bytes of the file, whatever it says
+
+Reply = Look | Count | Begun | PartFigures
+Progress = Callable[[int], None]
+"""Told how many results there are so far."""
+
+
+class Work:
+    """One worker's, wherever it runs. One task at a time."""
+
+    def __init__(self) -> None:
+        self._prepared: Prepared | None = None
+
+    @property
+    def identity(self) -> str | None:
+        """The open sandbox's. None: there is none."""
+        return None if self._prepared is None else self._prepared.sandbox.identity
+
+    async def do(self, task: Task, progress: Progress) -> Reply:
+        """Do a task. Raises InputError, SandboxError, WriteError."""
+        if isinstance(task, LookTask):
+            return looked(task)
+        if isinstance(task, CountTask):
+            return counted(task)
+        if isinstance(task, BeginTask):
+            return await self._begin(task)
+        return await self._run(task, progress)
+
+    async def close(self) -> None:
+        """Close the sandbox. Safe twice."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            await finish(prepared.sandbox.close)
+
+    async def _begin(self, task: BeginTask) -> Begun:
+        await self.close()
+        prepared = prepare(task.request, evaluator=task.evaluator)
+        sandbox = prepared.sandbox
+        try:
+            await sandbox.open()
+        except BaseException:
+            await finish(sandbox.close)
+            raise
+        self._prepared = prepared
+        return Begun(identity=sandbox.identity, lock=sandbox.lock, manifest=sandbox.manifest)
+
+    async def _run(self, task: RunTask, progress: Progress) -> PartFigures:
+        assert self._prepared is not None
+        if (known := read_figures(task.folder)) is not None:
+            return known
+        prepared = self._prepared
+        request = prepared.request.model_copy(update={"dataset": task.slice.path, "limit": task.limit})
+        opened = cast(Sandbox, _Open(prepared.sandbox))
+        Path(task.folder).mkdir(exist_ok=True)
+        run = Run(
+            replace(prepared, request=request, sandbox=opened, part=task.slice),
+            files=[os.path.join(task.folder, "")],
+            whole=False,
+            resume=True,
+        )
+        state: State = "interrupted"
+        try:
+            with run.open():
+                async with aclosing(run.grouped_results()) as groups:
+                    async for _ in groups:
+                        progress(run.count)
+                cases = run.cases
+                figures = PartFigures(
+                    size=os.path.getsize(os.path.join(task.folder, ROWS)),
+                    sums=run.sums.partial(),
+                    sandbox=prepared.sandbox.identity,
+                    repeated=cases.repeated if isinstance(cases, Dataset) else 0,
+                    remarks=tuple(cases.about[:20]) if isinstance(cases, Dataset) else (),
+                    complete=cases.complete if isinstance(cases, Dataset) else True,
+                )
+            state = "finished"
+        except Exception as error:
+            run.end("failed", str(error))
+            raise
+        finally:
+            if state == "interrupted":
+                with suppress(OSError):
+                    run.end(state)
+        run.end("finished")
+        place = Path(task.folder, FIGURES)
+        try:
+            replace_file(place, figures.model_dump_json())
+        except OSError as error:
+            raise write_error(str(place), error) from error
+        return figures
+
+
+def read_figures(folder: str | os.PathLike[str]) -> PartFigures | None:
+    """
+    The figures of a part that is finished, and whose rows are as long as then; else None.
+
+    Raises OutputError for a part that leads elsewhere.
+    """
+    part = Path(folder)
+    refuse_links(part.parent, (), (part.name,))
+    refuse_links(part, (ROWS, MANIFEST, FIGURES))
+    try:
+        size = os.path.getsize(part / ROWS)
+        found = PartFigures.model_validate_json(read_regular(part / FIGURES, _FIGURES))
+    except (OSError, ValidationError):
+        return None
+    return found if found.size == size else None
+
+
+class _Open:
+    """A sandbox that is open, and stays so from run to run."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    async def __aenter__(self) -> _Open:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass

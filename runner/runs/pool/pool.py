@@ -1,0 +1,194 @@
+"""The pool, in the process that serves: dry runs and runs go to workers, never into this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing, suppress
+from time import monotonic
+from typing import Self
+
+from pydantic import TypeAdapter
+
+from runner.core.errors import InputError
+from runner.core.types import Evaluator
+from runner.engine.request import RunRequest
+from runner.runs.pool.faults import unreadable
+from runner.runs.pool.frames import PAYLOAD, FrameError, encoded
+from runner.runs.pool.jobs import Job
+from runner.runs.pool.process import WorkerProcess
+from runner.runs.pool.streams import RunStream, Stored
+from runner.runs.pool.types import LOCAL, BusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
+from runner.runs.pool.variables import local_variables, provider_variables, runs_elsewhere
+from sandboxes.base import Problem, SandboxConfig
+from sandboxes.cores import cores
+from sandboxes.errors import UnsupportedConfigError
+from sandboxes.shield import every, finish
+
+WAITING = 64
+"""Dry runs that are under way or wait; one more is refused."""
+RUNS = 4
+"""Runs under way, in fair turns, if nobody says otherwise; others wait for one of them to end."""
+PATIENCE = 20.0
+"""Seconds in which runs must have handed out what they have when the pool is closed."""
+
+_PROBLEMS = TypeAdapter(list[Problem])
+
+
+class Pool:
+    """
+    Warm sandboxes in worker processes, which start when they are needed. Use it as `async with`, in one event loop.
+
+    `environment` is where the workers' variables come from, each what it needs; scripts may be given those in
+    `allowed`, if a config asks for them. `waiting` bounds the dry runs; `runs` are under way at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str] | None = None,
+        allowed: Iterable[str] = (),
+        waiting: int = WAITING,
+        runs: int = RUNS,
+    ) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+        self._allowed = tuple(allowed)
+        self._waiting = waiting
+        self._at_once = runs
+        self._workers: dict[str, WorkerProcess] = {}
+        self._tries = 0
+        self._pace = 0.05  # seconds of a dry run, lately
+        self._runs: set[RunStream] = set()
+        self._room = asyncio.Semaphore(runs)
+        self._over = asyncio.Event()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """
+        Park the runs, stop everything else, and return when no worker is left. Safe twice.
+
+        Somebody must go on taking the runs' parts meanwhile, for so many seconds at most as `PATIENCE`.
+        """
+        self._closed = True
+        for stream in list(self._runs):
+            await stream.park()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._runs:
+                    self._over.clear()
+                    await self._over.wait()
+        await finish(lambda: every(worker.close for worker in self._workers.values()))
+
+    async def run(self, job: RunJob, stored: Stored | None = None) -> AsyncGenerator[RunPart]:
+        """
+        Score a dataset: `RunStarted`, any number of `RunSegment`, then `RunEnded`. Closing it stops the script.
+
+        What goes wrong is in the last part. `stored` says which segments are kept by now: with it, a run whose worker
+        is lost goes on by itself; without it that raises WorkerLostError. When the pool is closed, the last part says
+        `parked`. Raises UnsupportedConfigError for a sandbox that there is not, and SandboxError for parts that cannot
+        be read.
+        """
+        stream = RunStream(self._worker(job.request.sandbox), job, stored)
+        self._runs.add(stream)
+        try:
+            if self._closed:
+                await stream.park()
+            async with self._room, aclosing(stream.parts()) as parts:
+                async for part in parts:
+                    yield part
+        finally:
+            self._runs.discard(stream)
+            self._over.set()
+
+    async def evaluate(self, job: TryJob) -> TryReply:
+        """
+        Score a few rows in a warm sandbox. A caller that is cancelled stops its script at once.
+
+        Raises BusyError, WorkerLostError and PoolClosedError; InputError for rows that are too large together;
+        InputError, UnsupportedConfigError and SandboxError as `runner.evaluate` does.
+        """
+        try:
+            # Not model_dump_json, which refuses half a surrogate pair.
+            request, rows = encoded(job.request.model_dump(mode="json")), encoded(job.rows)
+        except (ValueError, RecursionError):
+            what = "is nested too deeply, or has a number of thousands of digits"
+            raise InputError(f"a row, or a literal of the mapping, {what}; flatten or shorten it") from None
+        # Apart: most dry runs differ from the one before in their rows alone, if at all.
+        reply = await self._ask("try", job.request.sandbox, request + rows, request=len(request))
+        try:
+            return TryReply.model_validate(json.loads(reply))
+        except (ValueError, RecursionError) as e:
+            raise unreadable(e) from e
+
+    async def check(self, evaluator: Evaluator, sandbox: SandboxConfig) -> list[Problem]:
+        """
+        What a compiler finds in the script, without running it; nothing where the sandbox has none.
+
+        Raises what `evaluate` does.
+        """
+        asked = RunRequest(evaluator=evaluator, sandbox=sandbox).model_dump(mode="json")
+        reply = await self._ask("check", sandbox, encoded({name: asked[name] for name in ("evaluator", "sandbox")}))
+        try:
+            return _PROBLEMS.validate_python(json.loads(reply))
+        except (ValueError, RecursionError) as e:
+            raise unreadable(e) from e
+
+    def status(self) -> PoolStatus:
+        """What goes on, as last known."""
+        workers = list(self._workers.values())
+        return PoolStatus(
+            workers=sum(worker.pid is not None for worker in workers),
+            restarts=sum(worker.restarts for worker in workers),
+            sandboxes=sum(worker.status.sandboxes for worker in workers),
+            programs=sum(worker.status.programs for worker in workers),
+            bytes=sum(worker.status.bytes for worker in workers),
+            waiting=max(0, self._tries - cores()) + max(0, len(self._runs) - self._at_once),
+            running=min(self._tries, cores()) + min(len(self._runs), self._at_once),
+        )
+
+    async def _ask(self, do: str, config: SandboxConfig, asked: bytes, **about: int) -> bytes:
+        if self._closed:
+            raise PoolClosedError
+        if self._tries >= self._waiting:
+            raise BusyError(max(1.0, self._pace * self._tries / cores()))
+        worker = self._worker(config)
+        self._tries += 1
+        began = monotonic()
+        job: Job | None = None
+        try:
+            try:
+                job = await worker.submit(do, asked, **about)
+            except FrameError:
+                raise InputError(
+                    f"script and rows are larger than {PAYLOAD >> 20} MB together; try fewer rows"
+                ) from None
+            return (await job.next()).payload
+        finally:
+            try:
+                if job is not None and not job.ended.is_set():
+                    await worker.stop(job)
+            finally:
+                self._tries -= 1
+                self._pace += 0.1 * (monotonic() - began - self._pace)
+
+    def _worker(self, config: SandboxConfig) -> WorkerProcess:
+        """The worker for the sandbox: one for all that run here, and one for each provider."""
+        if config.env_file is not None:
+            raise UnsupportedConfigError(
+                "a server reads no `env_file`; set the variables where it is started, and allow them there"
+            )
+        named = "backend" in config.model_fields_set or type(config) is not SandboxConfig
+        name = config.backend if named and runs_elsewhere(config.backend) else LOCAL
+        if name not in self._workers:
+            own, allowed = self._environment, self._allowed
+            found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)
+            self._workers[name] = WorkerProcess(name, found)
+        return self._workers[name]

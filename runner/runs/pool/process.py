@@ -1,0 +1,258 @@
+"""A worker process, as the process that serves sees it: started when it is needed, and again when it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from pydantic import ValidationError
+
+from runner.core.text import printable
+from runner.runs.pool import frames
+from runner.runs.pool.frames import Frame, FrameError
+from runner.runs.pool.jobs import FINAL, HELD, Job
+from runner.runs.pool.types import PoolClosedError, PoolStatus, WorkerLostError
+from sandboxes.base import LOG
+from sandboxes.child_process import Child, start
+from sandboxes.guest.supervisor import shortage
+from sandboxes.handle import own_handle
+from sandboxes.own_python import module_command
+from sandboxes.shield import begin, finish, wait_for
+
+_MODULE = "runner.runs.pool.worker.serve"
+_START = 60.0  # seconds to import what it needs, on a machine that is busy
+_STOP = 10.0  # seconds in which a job must have stopped, or the worker is killed
+_CLOSE = 15.0  # seconds in which a worker must have closed its sandboxes
+_END = 2.0  # seconds from the end of its pipe to its own
+_GLANCE = 0.25  # seconds between looks at what is held
+_LINE = 4096  # bytes of a line of its log
+_STATUS = 4096  # bytes of a worker's word on itself
+
+
+class WorkerProcess:
+    """One worker: started by the first request, and by the first after it was lost."""
+
+    def __init__(self, name: str, variables: Mapping[str, str]) -> None:
+        self.name = name
+        self.status = PoolStatus()
+        self.restarts = 0
+        self._variables = dict(variables)
+        self._numbers = itertools.count(1)
+        self._jobs: dict[int, Job] = {}
+        self._holding = WeakSet[Job]()
+        self._taken = asyncio.Event()
+        self._process: Child | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self._last: deque[str] = deque(maxlen=3)
+        self._shortage = shortage.Shortage()
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The process, if it runs."""
+        return None if self._process is None else self._process.pid
+
+    async def submit(self, do: str, payload: bytes, *, ahead: int = 0, **about: int) -> Job:
+        """
+        Send a request, whose parts come `ahead` of being taken; what is said `about` it goes into the header.
+
+        Raises WorkerLostError, PoolClosedError, and FrameError if it is too large.
+        """
+        await self._started()
+        job = Job(next(self._numbers), ahead, self._taken)
+        self._holding.add(job)
+        self._jobs[job.number] = job
+        try:
+            await self._send({"do": do, "job": job.number, **about}, payload)
+        except BaseException:  # it may be on its way, also if nobody waits for that any more
+            self._jobs.pop(job.number, None)
+            self._write({"do": "cancel", "job": job.number})
+            raise
+        return job
+
+    async def tell(self, job: Job, do: str) -> None:
+        """Say something about a job that goes on."""
+        if not job.ended.is_set():
+            with suppress(WorkerLostError):
+                await self._send({"do": do, "job": job.number})
+
+    async def stop(self, job: Job) -> None:
+        """Stop a job's script, and wait until it is stopped. The worker is killed if it does not stop it soon."""
+        await finish(lambda: self._stop(job))
+
+    async def _stop(self, job: Job) -> None:
+        await self.tell(job, "cancel")
+        try:
+            async with asyncio.timeout(_STOP):
+                await job.ended.wait()
+        except TimeoutError:
+            LOG.warning("the worker %s did not stop a job within %g s, and is killed", self.name, _STOP)
+            await self.kill()
+            await job.ended.wait()
+
+    async def close(self) -> None:
+        """End the worker with everything in it. Safe twice."""
+        self._closed = True
+        if self._starting is not None:
+            await asyncio.wait({self._starting})
+        process, reading = self._process, self._reading
+        if process is None or reading is None or process.stdin is None:
+            return
+        process.stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE):
+                await asyncio.shield(reading)
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End the process at once, and wait for that."""
+        process = self._process
+        if process is not None:
+            process.kill()
+        if self._reading is not None:
+            await asyncio.wait({self._reading})
+        if process is not None and self._process is process:  # a closing loop cancelled the task before it began
+            await process.wait()
+            process.close()
+            self._lost()
+
+    async def _started(self) -> None:
+        if self._closed:
+            raise PoolClosedError
+        if self._starting is None:
+            self._starting = begin(self._start)
+        starting = self._starting
+        try:
+            await wait_for(starting)
+        except BaseException:
+            if self._starting is starting:
+                self._starting = None
+            raise
+
+    async def _start(self) -> None:
+        if self._process is None:
+            await self._spawn()
+        assert self._reading is not None
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            await asyncio.wait({ready, self._reading}, timeout=_START, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+        if not self._ready.is_set():
+            await self.kill()
+            raise WorkerLostError(f"a worker did not start ({self._reason()})")
+
+    async def _spawn(self) -> None:
+        host = own_handle()
+        passed = () if host is None else (host,)
+        try:
+            self._process = await start(
+                module_command(_MODULE, self.name, *map(str, passed)),
+                stdin=-1,
+                stdout=-1,
+                stderr=-1,
+                limit=1 << 20,
+                pass_fds=passed,
+                env=self._variables,
+            )
+        except OSError as e:
+            raise WorkerLostError(f"a worker cannot be started: {shortage.why(e) or e.strerror}") from e
+        finally:
+            for descriptor in passed:
+                os.close(descriptor)
+        shortage.first_to_go(self._process.pid)
+        self._ready.clear()
+        self._last.clear()
+        self._reading = asyncio.create_task(self._read(self._process))
+
+    async def _read(self, process: Child) -> None:
+        """Hand on what arrives, until the process has ended."""
+        assert process.stdout is not None
+        logging = asyncio.create_task(self._log(process))
+        try:
+            while True:
+                self._take(await frames.read(process.stdout))
+                await self._room(process)
+        except (EOFError, OSError):
+            with suppress(TimeoutError):  # it ends by itself, and to kill it in that moment confuses who waits for it
+                await asyncio.wait_for(process.wait(), _END)
+        except FrameError as e:
+            LOG.error("the worker %s sent %s, and is killed", self.name, e)
+        finally:
+            process.kill()
+            await process.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(logging, 1)
+            process.close()
+            self._lost()
+
+    async def _room(self, process: Child) -> None:
+        """Wait until there is room for another message: a worker that was taken over fills no memory here."""
+        while process.returncode is None and sum(job.held for job in self._holding) > HELD:
+            self._taken.clear()
+            with suppress(TimeoutError):  # a job that nobody has any more tells nothing
+                await asyncio.wait_for(self._taken.wait(), _GLANCE)
+
+    def _take(self, frame: Frame) -> None:
+        kind = frame.header.get("kind")
+        if kind == "ready":
+            self._ready.set()
+        elif kind == "status":
+            if len(frame.payload) > _STATUS:
+                raise FrameError(f"a status of {len(frame.payload):,} bytes")
+            with suppress(ValidationError):
+                self.status = PoolStatus.model_validate_json(frame.payload)
+        elif (job := self._jobs.get(frame.job)) is not None:
+            if kind in FINAL:
+                del self._jobs[frame.job]
+            job.put(frame)
+
+    def _lost(self) -> None:
+        self._process, self._starting, self.status = None, None, PoolStatus()
+        jobs, self._jobs = self._jobs, {}
+        error: Exception
+        if self._closed:
+            error = PoolClosedError()
+        else:
+            self.restarts += self._ready.is_set()
+            why = self._shortage.since(killed=True) or self._reason()
+            LOG.warning("the worker %s was lost: %s", self.name, why)
+            error = WorkerLostError(f"a worker of the server was lost ({why})")
+        self._ready.clear()
+        for job in jobs.values():
+            job.put(error)
+
+    def _reason(self) -> str:
+        return self._last[-1] if self._last else "it was killed, or died without a word"
+
+    async def _log(self, process: Child) -> None:
+        assert process.stderr is not None
+        while line := await frames.read_line(process.stderr):
+            said = printable(line.decode("utf-8", "replace").strip(), _LINE)
+            if said:
+                self._last.append(printable(said, 200))
+                LOG.info("worker %s: %s", self.name, said)
+
+    def _write(self, header: dict[str, Any]) -> None:
+        """Send it without waiting; to a worker that has died, nothing."""
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):
+                self._process.stdin.write(frames.pack(header))
+
+    async def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            raise WorkerLostError("a worker of the server was lost")
+        try:
+            process.stdin.write(frames.pack(header, payload))
+            await process.stdin.drain()
+        except OSError as e:
+            raise WorkerLostError(f"a worker of the server was lost ({e})") from e

@@ -1,0 +1,149 @@
+"""A sandbox as a job sees it: opened and loaded for all jobs together, and run in turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from runner.runs.pool.worker.programs import Loaded
+from runner.runs.pool.worker.sandboxes import Opened, Sandboxes
+from runner.runs.pool.worker.turns import Party
+from sandboxes.base import Call, Execution, GroupedProgram, Limits, Problem, Program, Sandbox, Script
+from sandboxes.cores import cores
+from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
+
+Look = Callable[[Call, Execution], None]
+"""Sees each call with its execution; the later one counts where a call was run twice."""
+
+_LOSSES = 2
+"""Times in a row after which a sandbox is given up: the engine tries a call once more."""
+
+
+class Lease(Sandbox):
+    """
+    A warm sandbox, for one job. Opening it takes it from `sandboxes`, closing it gives it back.
+
+    A dry run uses one lane, which runs leave free.
+    """
+
+    def __init__(self, sandboxes: Sandboxes, wanted: Sandbox, *, dry: bool, look: Look | None = None) -> None:
+        vars(self).update(name=wanted.name, capabilities=wanted.capabilities)
+        super().__init__(wanted.config)
+        self._sandboxes = sandboxes
+        self._wanted = wanted
+        self._dry = dry
+        self._look = look
+        self.loaded: Execution | None = None
+        """The outcome of loading the script; it stays when the sandbox is given back."""
+        self._place: tuple[Opened, Party] | None = None
+
+    @property
+    def _sandbox(self) -> Sandbox:
+        return self._wanted if self._place is None else self._place[0].sandbox
+
+    @property
+    def concurrency(self) -> int:
+        return 1 if self._dry else min(self.config.jobs or cores(), max(1, self._sandbox.concurrency - 1))
+
+    @property
+    def batch(self) -> int:
+        return self._wanted.batch
+
+    @property
+    def run_seconds(self) -> float:
+        return self._wanted.run_seconds
+
+    @property
+    def identity(self) -> str:
+        return self._sandbox.identity
+
+    @property
+    def python(self) -> str | None:
+        return self._sandbox.python
+
+    @property
+    def lock(self) -> str | None:
+        return self._sandbox.lock
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return self._sandbox.manifest
+
+    async def open(self) -> None:
+        opened = await self._sandboxes.take(self._wanted)
+        self._place = opened, opened.turns.join(self._dry)
+
+    async def load(self, script: Script, limits: Limits) -> Program:
+        opened, party = self._taken()
+        try:
+            async with opened.turns.turn(party):  # it may take as long as a batch
+                loaded = await self._sandboxes.programs.take(opened.number, opened.sandbox, script, limits)
+        except SandboxError:
+            self._sandboxes.forget(opened)
+            raise
+        self.loaded = loaded.program.loaded
+        return _LeasedProgram(self, loaded)
+
+    async def problems(self, source: str, seconds: float = 60) -> list[Problem] | None:
+        opened, _ = self._taken()
+        return await opened.sandbox.problems(source, seconds)
+
+    async def close(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            opened, party = place
+            opened.turns.leave(party)
+            self._sandboxes.leave(opened)
+
+    def _taken(self) -> tuple[Opened, Party]:
+        if self._place is None:
+            raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
+        return self._place
+
+    async def run_grouped(
+        self, loaded: Loaded, calls: Sequence[Call], limits: Limits
+    ) -> AsyncGenerator[Sequence[Execution], None]:
+        """Run calls when it is this job's turn."""
+        (opened, party), by_id = self._taken(), {call.id: call for call in calls}
+        async with opened.turns.turn(party):
+            groups = loaded.program.run_grouped(calls, limits)
+            try:
+                async with aclosing(groups):
+                    async for group in groups:
+                        opened.losses = 0
+                        if self._look is not None:
+                            for execution in group:
+                                if execution.call in by_id:
+                                    self._look(by_id[execution.call], execution)
+                        yield group
+            except SandboxError as e:
+                self._note_loss(opened, loaded, e)
+                raise
+
+    def _note_loss(self, opened: Opened, loaded: Loaded, error: SandboxError) -> None:
+        opened.losses += 1
+        self._sandboxes.programs.forget(loaded)
+        if opened.losses >= _LOSSES or not isinstance(error, SandboxLostError):
+            self._sandboxes.forget(opened)
+
+    def leave(self, loaded: Loaded) -> None:
+        """A program is not used any more."""
+        self._sandboxes.programs.leave(loaded)
+
+
+class _LeasedProgram(GroupedProgram):
+    def __init__(self, lease: Lease, loaded: Loaded) -> None:
+        self._lease = lease
+        self._loaded: Loaded | None = loaded
+        self.loaded = loaded.program.loaded
+
+    def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution], None]:
+        if self._loaded is None:
+            raise UnsupportedConfigError("the program is closed; load it again")
+        return self._lease.run_grouped(self._loaded, calls, limits)
+
+    async def close(self) -> None:
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            self._lease.leave(loaded)

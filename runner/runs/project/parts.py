@@ -1,0 +1,248 @@
+"""The runs of a project as requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from runner.core.errors import ColumnsError, InputError, OverwriteError
+from runner.core.text import listed, printable, read_bounded, suggestion
+from runner.core.types import Evaluator, InputMapping
+from runner.engine.request import RunRequest
+from runner.inputs.evaluators.requirements import plain, read_requirements
+from runner.inputs.evaluators.resolve import STORED, is_path
+from runner.runs.project.effects import refuse_untrusted
+from runner.runs.project.load import ProjectFile
+from runner.runs.project.presets import PRESETS
+from runner.runs.project.suite import Part, Suite, baseline_of, check, folder_of, own, shared
+from runner.runs.project.types import Settings
+from runner.runs.stored import find
+from sandboxes.base import MB, Language, Limits, SandboxConfig
+
+MAX_LOCK = 4 << 20
+"""Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_LANGUAGES: dict[str | None, Language | None] = {"py": "python", "ts": "typescript", None: None}
+
+
+def suites(
+    file: ProjectFile,
+    names: Sequence[str] = (),
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    save: bool = False,
+    trust: bool = False,
+) -> list[Suite]:
+    """
+    The runs of these names, or all; each is a suite, and all is found and checked.
+
+    Without `trust`, a run by which anything leaves this machine, or is written outside the file's folder, is refused.
+    Raises InputError for that and for a name that there is not, DatasetError, and what Suite does.
+    """
+    entries = file.project.entries()
+    found = parts(file, names)
+    if not trust:
+        refuse_untrusted(file, found)
+    _refuse_shared(file, found)
+    made = {}
+    for name, every in found.items():
+        reports = [file.place(path) for path in entries[name].report]
+        anew = overwrite or entries[name].overwrite
+        try:
+            made[name] = Suite(every, reports, resume=resume, overwrite=anew, save=save)
+        except OverwriteError as error:
+            raise OverwriteError(f"{error}; `overwrite = true` in {file.name} starts it anew each time") from None
+    for name, suite in made.items():
+        for part, run in suite.runs.items():
+            try:
+                check(run)
+            except ColumnsError as error:
+                of = part[len(name) + 1 :]  # one of several evaluators
+                raise InputError(
+                    f"{_where(file, name)}: {error.why}\n{_step(file, entries[name], of, error)}"
+                ) from None
+    return list(made.values())
+
+
+def _step(file: ProjectFile, entry: Settings, of: str, error: ColumnsError) -> str:
+    """What to write into the file."""
+    paths = {name: json.dumps(printable(path), ensure_ascii=False) for name, path in error.paths.items()}
+    steps = []
+    for table, there, values in (
+        ("map", entry.map, paths),
+        ("set", entry.set, dict.fromkeys(error.values, "VALUE")),
+    ):
+        keys = (f"{of}.{name}" if of else name for name in values)
+        lines = ", ".join(f"{_key(key)} = {value}" for key, value in zip(keys, values.values(), strict=True))
+        if lines:
+            steps.append(f"put `{lines}` into `{table}`" if there else f"add `{table} = {{ {lines} }}`")
+    how = f"with the right {' and '.join(error.blanks)}" if error.blanks else "if these columns are the right ones"
+    return f"In {file.name}, {how}: {', and '.join(steps)}"
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(printable(name), ensure_ascii=False)
+
+
+def _refuse_shared(file: ProjectFile, found: Mapping[str, Sequence[Part]]) -> None:
+    """Raise InputError if two runs write to one place: the second would overwrite the first."""
+    entries, taken = file.project.entries(), dict[str, str]()
+    for name, every in found.items():
+        reports = [file.place(path) for path in entries[name].report]
+        for path in [*(path for part in every for path in part.files), *reports]:
+            other = taken.setdefault(os.path.realpath(path), name)
+            if other != name:
+                raise InputError(
+                    f"{file.name}: the runs {printable(other, 60)} and {printable(name, 60)} both write "
+                    f"{printable(path)}; give each a place of its own"
+                )
+
+
+def parts(file: ProjectFile, names: Sequence[str] = ()) -> dict[str, list[Part]]:
+    """By the name of a run of the file: one part for each of its evaluators. Raises as `suites`; touches nothing."""
+    entries = file.project.entries()
+    for name in names:
+        if name not in entries:
+            hint = suggestion(name, entries)
+            raise InputError(f"{file.name} has no run {printable(name, 60)!r}{hint}; it has {listed(entries)}")
+    return {name: _parts(file, name, entries[name]) for name in names or entries}
+
+
+def _where(file: ProjectFile, name: str) -> str:
+    return f"{file.name}, run {printable(name, 60)}"
+
+
+def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
+    where = _where(file, name)
+    if entry.dataset is None:
+        raise InputError(f'{where}: it has no dataset; add `dataset = "data.jsonl"`')
+    given = _evaluators(entry)
+    if not given:
+        raise InputError(f'{where}: it has no evaluator; add `evaluator = "exact-match"`')
+    found: dict[str, tuple[str, Evaluator]] = {}
+    for key, spec in given:
+        path = _script(file, spec)
+        evaluator = find(path, _LANGUAGES[entry.lang])
+        named = key or evaluator.name
+        if named in found:
+            raise InputError(f"{where}: two evaluators are called {named!r}; make `evaluators` a table of names")
+        found[named] = path, evaluator.model_copy(update={"name": named})
+    read = {key: evaluator for key, (_, evaluator) in found.items()}
+    alone = entry.evaluator is not None
+    paths, literals = (
+        ({only: dict(values) for only in read} if alone else shared(read, values, read))
+        for values in (entry.map, entry.set)
+    )
+    output = tuple(file.place(path) for path in entry.output)
+    lock = None if entry.lock is None else file.place(entry.lock)
+    parts = []
+    for key, (path, evaluator) in found.items():
+        mapping = InputMapping(paths=paths[key], literals=literals[key])
+        gates, require = (
+            every if alone else tuple(text for gate in every if (text := own(read, key, gate)) is not None)
+            for every in (entry.fail_if, entry.require)
+        )
+        baseline = None if entry.baseline is None else file.place(entry.baseline)
+        request = _request(
+            file,
+            where,
+            entry,
+            evaluator=path,
+            mapping=mapping,
+            gates=gates,
+            require=require,
+            baseline=baseline if alone else baseline_of(baseline, key),
+        )
+        files = output if alone else folder_of(output, key)
+        parts.append(Part(name if alone else f"{name}.{key}", request, evaluator, files, lock))
+    return parts
+
+
+def _evaluators(entry: Settings) -> list[tuple[str | None, str]]:
+    if entry.evaluator is not None:
+        return [(None, entry.evaluator)]
+    if isinstance(entry.evaluators, dict):
+        return list(entry.evaluators.items())
+    return [(None, one) for one in entry.evaluators or ()]
+
+
+def _script(file: ProjectFile, evaluator: str) -> str:
+    """A script's path as seen from here; a template's name stays."""
+    placed = file.place(evaluator)
+    return placed if is_path(evaluator) or os.path.isfile(placed) else evaluator
+
+
+def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> RunRequest:
+    preset = PRESETS[entry.preset] if entry.preset else {}
+    if preset and (entry.allow_network or entry.env):
+        raise InputError(f"{where}: the preset {entry.preset} has no network and no environment; leave them out")
+    timeout, memory = entry.timeout or preset.get("timeout"), entry.memory or preset.get("memory")
+    limits = {"timeout": timeout, "memory": None if memory is None else memory * MB, "cpu": entry.cpus}
+    wanted: dict[str, Any] = {
+        "on": entry.on,
+        "id": entry.id,
+        "encoding": entry.encoding,
+        "rows": entry.rows,
+        "empty": entry.empty,
+        "json_columns": entry.json_columns,
+        "limit": entry.limit,
+        "seed": entry.seed,
+        "repeat": entry.repeat,
+        "cache": entry.cache,
+        "keep": entry.keep,
+        "worst": entry.worst,
+        "show": entry.show,
+        "max_failed": entry.max_failed,
+        "max_abstained": entry.max_abstained,
+        "aggregate_timeout": entry.aggregate_timeout,
+        "fail_if_worse": entry.fail_if_worse,
+        "allow_inconclusive": entry.allow_inconclusive,
+        "language": _LANGUAGES[entry.lang],
+        "dialect": entry.dialect,
+        "dialect_failures": entry.dialect_failures,
+    }
+    dataset = entry.dataset or ""
+    try:
+        return RunRequest(
+            dataset=dataset if dataset in ("demo", "-") or dataset.startswith(STORED) else file.place(dataset),
+            sandbox=_config(file, where, entry),
+            limits=Limits.model_validate({name: value for name, value in limits.items() if value is not None}),
+            **{name: value for name, value in wanted.items() if value is not None},
+            **more,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"{where}: `{printable(key, 60)}`: {printable(first['msg'].removeprefix('Value error, '), 300)}"
+        ) from None
+
+
+def _config(file: ProjectFile, where: str, entry: Settings) -> SandboxConfig:
+    disk = entry.disk or (PRESETS[entry.preset].get("disk") if entry.preset else None)
+    lock = None if entry.lock is None else read_bounded(f"{where}, the lock", file.place(entry.lock), MAX_LOCK)
+    named = f"{where}, `with_requirements`"
+    listed_there = [one for path in entry.with_requirements for one in read_requirements(file.place(path), named)]
+    wanted: dict[str, Any] = {
+        "backend": entry.sandbox,
+        "isolation": entry.isolation,
+        "jobs": entry.jobs,
+        "packages": tuple(dict.fromkeys((*plain(entry.with_, f"{where}, `with`"), *listed_there))),
+        "lock": lock,
+        "install_timeout": entry.install_timeout,
+        "files": {name: os.path.realpath(file.place(path)) for name, path in entry.file.items()},
+        "env": entry.env,
+        "env_file": None if entry.env_file is None else file.place(entry.env_file),
+        "network": entry.allow_network,
+        "disk": None if disk is None else disk * MB,
+        "allow_weak_isolation": entry.allow_weak_isolation,
+    }
+    nothing: tuple[Any, ...] = (None, (), {}, False)
+    return SandboxConfig.model_validate({name: value for name, value in wanted.items() if value not in nothing})

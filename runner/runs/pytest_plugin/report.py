@@ -1,0 +1,44 @@
+"""A report as plain text, for a test that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.core.text import printable
+from runner.engine.scoring.gates import gate_words
+from runner.engine.scoring.summary import Summary
+from runner.engine.scoring.worst import ShownRow
+from runner.results.reports.workflow_commands import guarded
+from runner.runs.report import Report
+
+_TEXT = 300  # characters of a text
+
+
+def report_text(report: Report) -> str:
+    """The summary and the worst rows, safe to print."""
+    shown = report.shown
+    lines = list(_summary(report.summary))
+    if shown.rows:
+        lines.append(f"{shown.title}:")
+    if not shown.directed:
+        lines.append('  (direction = "maximize" in the script\'s output config says which scores are worst)')
+    return guarded("\n".join([*lines, *(line for row in shown.rows for line in _row(row))]))
+
+
+def _row(row: ShownRow) -> Iterator[str]:
+    score = "" if row.score is None else f"{row.score:.6g}"
+    words = (row.id, row.verdict, score, row.label, row.remark)
+    yield "  " + "  ".join(word for word in words if word)
+    for name, text in row.arguments.items():
+        yield f"      {printable(name, 60)}: {printable(text, _TEXT)}"
+
+
+def _summary(summary: Summary) -> Iterator[str]:
+    counts = ("scored", "abstained", "failed", "lost")
+    outcomes = ", ".join(f"{getattr(summary, name):,} {name}" for name in counts if getattr(summary, name))
+    yield f"{summary.evaluator} in {summary.sandbox}: {summary.rows:,} rows, {outcomes or 'none scored'}"
+    if summary.mean is not None:
+        yield f"mean {summary.mean:.6g}, median {summary.median:.6g}, min {summary.min:.6g}, max {summary.max:.6g}"
+    for gate in summary.gates:
+        if gate.calls_for_words:
+            yield gate_words(gate)

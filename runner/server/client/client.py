@@ -1,0 +1,159 @@
+"""`Client`, which waits for each answer, and `AsyncClient`, to be awaited."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from runner.core.types import Result
+from runner.results.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, RunInfo
+from runner.server.client import evaluating, kept
+from runner.server.client import runs as run_operations
+from runner.server.client.connection import Connection
+from runner.server.client.drivers import Awaited, Blocking
+from runner.server.client.steps import Operation
+from runner.server.service.types import RunEvent
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _blocking(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[Client, P], T]:
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._driver.value(operation(*args, **kwargs))
+
+    return _like(operation, method, _returned(operation))
+
+
+def _iterating(kind: type[T], operation: Callable[P, Operation[None]]) -> Callable[Concatenate[Client, P], Iterator[T]]:
+    def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return self._driver.items(operation(*args, **kwargs))
+
+    return _like(operation, method, f"Iterator[{kind.__name__}]")
+
+
+def _awaited(
+    operation: Callable[P, Operation[T]],
+) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._driver.value(operation(*args, **kwargs))
+
+    return _like(operation, method, _returned(operation))
+
+
+def _async_iterating(
+    kind: type[T], operation: Callable[P, Operation[None]]
+) -> Callable[Concatenate[AsyncClient, P], AsyncIterator[T]]:
+    def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        return self._driver.items(operation(*args, **kwargs))
+
+    return _like(operation, method, f"AsyncIterator[{kind.__name__}]")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _returned(operation: Callable[..., Any]) -> str:
+    """What an operation returns, as its source says."""
+    return str(operation.__annotations__["return"]).removeprefix("Operation[").removesuffix("]")
+
+
+def _like(operation: Callable[..., Any], method: F, returned: str) -> F:
+    """The method, with the operation's name, words and parameters."""
+    functools.update_wrapper(method, operation)
+    del method.__dict__["__wrapped__"]
+    own = inspect.signature(operation)
+    me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    whole = own.replace(parameters=[me, *own.parameters.values()], return_annotation=returned)
+    method.__dict__["__signature__"] = whole
+    return method
+
+
+class Client:
+    """
+    A server, `evalcell serve`, by the words of this library. Close it, or use it with `with`.
+
+    `url` is by default EVALCELL_URL, else this machine's server; `token` is EVALCELL_TOKEN. What the server says to be
+    passing, and a connection that broke off, is tried again for `patience` seconds. To another machine the token goes
+    by https alone, unless `allow_http`. Raises InputError for what is no address.
+    """
+
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, patience: float = 30.0, allow_http: bool = False
+    ) -> None:
+        self._driver = Blocking(Connection(url, token, patience=patience, allow_http=allow_http))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    evaluate = _blocking(evaluating.evaluate)
+    check = _blocking(kept.check)
+    add = _blocking(kept.add)
+    evaluator = _blocking(kept.evaluator)
+    evaluators = _iterating(EvaluatorInfo, kept.evaluators)
+    versions = _iterating(EvaluatorVersion, kept.versions)
+    add_dataset = _blocking(kept.add_dataset)
+    datasets = _iterating(DatasetInfo, kept.datasets)
+    run = _blocking(run_operations.run)
+    runs = _iterating(RunInfo, run_operations.runs)
+    status = _blocking(run_operations.status)
+    progress = _iterating(RunEvent, run_operations.progress)
+    wait = _blocking(run_operations.wait)
+    results = _iterating(Result, run_operations.results)
+    worst = _blocking(run_operations.worst)
+    report = _blocking(evaluating.report)
+    compare = _blocking(run_operations.compare)
+    flips = _blocking(run_operations.flips)
+    cancel = _blocking(run_operations.cancel)
+    resume = _blocking(run_operations.resume)
+    delete_run = _blocking(run_operations.delete_run)
+
+
+class AsyncClient:
+    """As `Client`, to be awaited: `await client.evaluate(…)`, `async for run in client.runs()`."""
+
+    def __init__(
+        self, url: str | None = None, token: str | None = None, *, patience: float = 30.0, allow_http: bool = False
+    ) -> None:
+        self._driver = Awaited(Connection(url, token, patience=patience, allow_http=allow_http))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._driver.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    evaluate = _awaited(evaluating.evaluate)
+    check = _awaited(kept.check)
+    add = _awaited(kept.add)
+    evaluator = _awaited(kept.evaluator)
+    evaluators = _async_iterating(EvaluatorInfo, kept.evaluators)
+    versions = _async_iterating(EvaluatorVersion, kept.versions)
+    add_dataset = _awaited(kept.add_dataset)
+    datasets = _async_iterating(DatasetInfo, kept.datasets)
+    run = _awaited(run_operations.run)
+    runs = _async_iterating(RunInfo, run_operations.runs)
+    status = _awaited(run_operations.status)
+    progress = _async_iterating(RunEvent, run_operations.progress)
+    wait = _awaited(run_operations.wait)
+    results = _async_iterating(Result, run_operations.results)
+    worst = _awaited(run_operations.worst)
+    report = _awaited(evaluating.report)
+    compare = _awaited(run_operations.compare)
+    flips = _awaited(run_operations.flips)
+    cancel = _awaited(run_operations.cancel)
+    resume = _awaited(run_operations.resume)
+    delete_run = _awaited(run_operations.delete_run)

@@ -1,0 +1,191 @@
+"""`evaluate` on a server: rows at once or as a run, and the report that `evaluate` on this machine gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path as File
+from typing import Any
+
+import templates
+from runner.core.errors import EvaluatorError, ServerError
+from runner.core.text import printable
+from runner.core.types import Evaluator, Result
+from runner.engine.arguments import config_or_preset
+from runner.engine.request import Path, Rows, Scorer
+from runner.engine.scoring.repeats import Repeats
+from runner.engine.scoring.tally import Tally
+from runner.engine.scoring.worst import WORST, Show, ShownRows, Worst
+from runner.inputs.call import Columns, as_mapping, with_whole_call
+from runner.inputs.datasets.dataset import SUFFIXES
+from runner.inputs.datasets.streams import PACKED
+from runner.inputs.evaluators.resolve import find_dataset, is_path
+from runner.results.store.errors import NotStoredError
+from runner.results.store.types import EvaluatorVersion
+from runner.runs.pool.types import MOST_TRIED, TryReply
+from runner.runs.report import Report
+from runner.server.client import kept
+from runner.server.client.kept import add, local, sent, sent_rows
+from runner.server.client.rows import spooled
+from runner.server.client.runs import Settings, Watch, cancelling, page, settings_of, started, status, wait
+from runner.server.client.steps import Ask, Operation, Undo, asked_for, worked
+from sandboxes.base import Call, Language, Limits, SandboxConfig
+
+_RESULTS = 500
+_OPENING = 900.0
+"""Seconds in which a server opens a sandbox and scores a few rows."""
+
+
+def evaluate(
+    evaluator: Scorer,
+    dataset: Path | Rows,
+    *,
+    sandbox: str | SandboxConfig | None = None,
+    limits: Limits | None = None,
+    mapping: Columns | None = None,
+    seed: int | None = None,
+    repeat: int = 1,
+    cache: bool = False,
+    language: Language | None = None,
+    limit: int | None = None,
+    rows: str | None = None,
+    keep: str | Iterable[str] = (),
+    worst: int = WORST,
+    show: Show = "worst",
+    require: str | Iterable[str] = (),
+    gates: str | Iterable[str] = (),
+    max_failed: int | str | None = None,
+    max_abstained: int | str | None = None,
+    title: str = "",
+    watch: Watch | None = None,
+) -> Operation[Report]:
+    """
+    Score a dataset on the server, and wait for all results: what `evaluate` does, as far as a server can.
+
+    `evaluator` is the name of one that the server keeps, such as `polite@3`; or one of this machine, which it then
+    keeps: a path, a template's name, a function or an `Evaluator`. `dataset` is the name of one that the server keeps;
+    or a file, `demo`, a data frame or rows, which are sent. Up to 100 rows are scored at once, and nothing of them is
+    kept; all else is a run of the server with this `title`, and each result carries the columns in `keep`, or else
+    those that the evaluator was given, input, output and reference. `watch` is called with each event of the run.
+    `sandbox` may also be the name of a preset. The other
+    parameters are those of `evaluate`. Who stops waiting stops the run.
+
+    Raises what `evaluate` does, for the same reasons, and ServerError.
+    """
+    given = dict(locals())
+    settings = settings_of(given)
+    with with_whole_call(evaluate, given):
+        found = yield from _evaluator(evaluator, language)
+        if isinstance(dataset, str | os.PathLike):
+            name = yield from _dataset(dataset, evaluator, found.language, rows)
+            return (yield from _run(found, name, settings, worst, show, watch))
+        sending = yield from worked(lambda: spooled(dataset, few=MOST_TRIED))
+        with sending:
+            plain = repeat == 1 and not (cache or keep or require or gates or max_failed or max_abstained or title)
+            script = found if isinstance(found, Evaluator) else found.evaluator()
+            if plain and sending.few is not None and script.aggregate is None:
+                return (yield from _tried(found, sending.few[:limit], settings, worst, show))
+            sent_dataset = yield from sent_rows(sending)
+        return (yield from _run(found, sent_dataset.name, settings, worst, show, watch))
+
+
+def report(run: str, *, worst: int = WORST, show: Show = "worst") -> Operation[Report]:
+    """All results of a run that has ended, with its summary. Raises ServerError for one that was cancelled."""
+    info = yield from status(run)
+    if info.summary is None or info.state == "cancelled":
+        why = f": {printable(info.error, 600)}" if info.error else "; `wait` for its end"
+        raise ServerError(f"the run {run} is {info.state} and has no report{why}", type="run-state")
+    results: list[Result] = []
+    while some := (yield from page(run, {}, len(results), _RESULTS, info.summary.repeat)):
+        results += some
+    script: Evaluator | None = None
+    if info.number is not None:
+        found = yield from kept.evaluator(f"{info.evaluator}@{info.number}")
+        script = found.evaluator()
+    repeats = Repeats(info.summary.repeat)
+    joined = [one for one in map(repeats.add, results) if one is not None]
+    shown = _shown(script, ((one, one.row) for one in joined), worst, show)
+    return Report(results=results, summary=info.summary, shown=shown)
+
+
+def _run(
+    found: Evaluator | EvaluatorVersion, dataset: str, settings: Settings, worst: int, show: Show, watch: Watch | None
+) -> Operation[Report]:
+    stored = found if isinstance(found, EvaluatorVersion) else (yield from add(found))
+    info = yield from started(stored.reference, dataset, settings)
+    yield Undo(cancelling(info.id))
+    info = yield from wait(info.id, watch=watch)
+    yield Undo(None)
+    if info.state == "failed":
+        raise ServerError(f"the run {info.id} failed: {printable(info.error or 'see its page', 600)}", type="run-state")
+    return (yield from report(info.id, worst=worst, show=show))
+
+
+def _tried(
+    found: Evaluator | EvaluatorVersion, rows: list[dict[str, Any]], settings: Settings, worst: int, show: Show
+) -> Operation[Report]:
+    """A few rows, scored at once."""
+    script = found if isinstance(found, Evaluator) else found.evaluator()
+    if isinstance(found, EvaluatorVersion):
+        body: dict[str, Any] = {"evaluator": found.reference}
+    else:
+        body = {"source": found.source, "language": found.language, **kept.how_read(found)}
+    sandbox, limits = settings["sandbox"], settings["limits"]
+    config = config_or_preset(sandbox) if isinstance(sandbox, str) else sandbox
+    body["sandbox"] = (
+        config.model_dump(mode="json", exclude_unset=True) if isinstance(config, SandboxConfig) else config
+    )
+    body |= {"rows": rows, "seed": settings["seed"], "mapping": as_mapping(settings["mapping"]).model_dump(mode="json")}
+    if limits is not None:
+        body["limits"] = limits.model_dump(mode="json", exclude_unset=True)
+    reply = yield from asked_for(TryReply, Ask("POST", "/v1/evaluate", body=body, within=_OPENING))
+    # A script that is sent has no name there.
+    results = [one.result.model_copy(update={"evaluator": script.name}) for one in reply.results]
+    tally = Tally(script.configs)
+    for result in results:
+        tally.add(result)
+    pairs = zip(results, (one.arguments for one in reply.results), strict=True)
+    return Report(results=results, summary=tally.summary(reply.seconds), shown=_shown(script, pairs, worst, show))
+
+
+def _shown(
+    script: Evaluator | None, results: Iterable[tuple[Result, dict[str, Any]]], worst: int, show: Show
+) -> ShownRows:
+    found = Worst(script, worst, show)
+    for result, arguments in results:
+        found.watch(result, Call(id=result.number, arguments=arguments))
+        found.add(result)
+    return found.rows()
+
+
+def _evaluator(given: Scorer, language: Language | None) -> Operation[Evaluator | EvaluatorVersion]:
+    """One that the server keeps, or one of this machine."""
+    if not isinstance(given, str) or is_path(given):
+        return (yield from worked(lambda: local(given, language)))
+    is_template = given.replace("_", "-") in templates.names()
+    try:
+        if not (is_template and language):
+            return (yield from kept.evaluator(given))
+    except NotStoredError as error:
+        if not is_template:
+            raise EvaluatorError(str(error)) from None
+    return (yield from worked(lambda: local(given, language)))
+
+
+def _dataset(given: Path, evaluator: Scorer, language: Language, rows: str | None) -> Operation[str]:
+    """The name of a dataset that the server keeps; a file is sent."""
+    name = os.fspath(given)
+    if isinstance(given, str) and name != "demo" and not _is_file(name):
+        return name
+    if name == "demo":
+        named = evaluator if isinstance(evaluator, str) else "json-distance"
+        file = File(find_dataset("demo", named.partition("@")[0], language))
+        file_name = f"{file.parent.name.replace('_', '-')}-demo{file.suffix}"
+    else:
+        file, file_name = File(name), File(name).name
+    info = yield from sent(file, file_name, another=True, rows=rows)
+    return info.name
+
+
+def _is_file(name: str) -> bool:
+    return os.path.exists(name) or name.lower().endswith((*SUFFIXES, *PACKED)) or os.sep in name

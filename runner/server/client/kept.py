@@ -1,0 +1,157 @@
+"""Operations on the evaluators and datasets that a server keeps."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as File
+from typing import Any
+from uuid import uuid4
+
+from runner.core.errors import InputError, ServerError
+from runner.core.text import shown
+from runner.core.types import Evaluator
+from runner.engine.arguments import make_request
+from runner.engine.request import Path, Rows, Scorer
+from runner.inputs.evaluators.entrypoint import NATIVE
+from runner.inputs.evaluators.resolve import find_evaluator
+from runner.results.store.errors import NameTakenError, VersionConflictError
+from runner.results.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, Page
+from runner.server.client.rows import Spooled, digest_of, refuse_unreadable, spooled
+from runner.server.client.steps import Ask, Item, Operation, asked_for, worked
+from runner.server.service.types import Checked
+from sandboxes.base import Language, Model
+
+_PAGE = 100
+_SUFFIX: dict[Language, str] = {"python": ".py", "typescript": ".ts"}
+
+
+def local(evaluator: Scorer, language: Language | None = None) -> Evaluator:
+    """An evaluator of this machine: a path, a template's name, a function, or what was read. Raises EvaluatorError."""
+    request, _ = make_request(evaluator, ())
+    named = request.evaluator
+    return named if isinstance(named, Evaluator) else find_evaluator(named, language)
+
+
+def how_read(evaluator: Evaluator) -> dict[str, str]:
+    """What a server is told of a script that was written for another tool, or looks so; of our own, nothing."""
+    if evaluator.dialect is None:
+        if evaluator.entry is not None:
+            return {"dialect": NATIVE, "entry": evaluator.entry}
+        return {} if evaluator.asked_dialect is None else {"dialect": evaluator.asked_dialect}
+    entry = {} if evaluator.entry is None else {"entry": evaluator.entry}
+    return {"dialect": evaluator.dialect, **entry, "dialect_failures": evaluator.dialect_failures}
+
+
+def add(
+    evaluator: Scorer, *, name: str | None = None, language: Language | None = None, expected: str | None = None
+) -> Operation[EvaluatorVersion]:
+    """
+    Keep an evaluator on the server; return its version, which is the newest one if that is the same source, read in
+    the same way.
+
+    `evaluator` and `language` are those of `evaluate`. `name` is its name there, by default its own. With `expected`,
+    the version that was edited, somebody else's newer version is a VersionConflictError. Raises EvaluatorError too.
+    """
+    read = yield from worked(lambda: local(evaluator, language))
+    file_name = f"{read.name}{_SUFFIX[read.language]}"
+    asked = {"dialect": read.asked_dialect, "entry": read.asked_entry, "dialect_failures": read.dialect_failures}
+    body = {"source": read.source, "language": read.language, "file_name": file_name, **asked}
+    if expected is None:
+        ask = Ask("POST", "/v1/evaluators", body=body | ({"name": name} if name else {}), headers=key())
+        return (yield from asked_for(EvaluatorVersion, ask))
+    path = f"/v1/evaluators/{part(name or read.name)}"
+    try:
+        ask = Ask("PUT", path, body={"source": read.source, **asked}, headers={"if-match": f'"{expected}"'})
+        return (yield from asked_for(EvaluatorVersion, ask))
+    except ServerError as error:
+        if error.type != "version-conflict":
+            raise
+        theirs = yield from asked_for(EvaluatorVersion, Ask("GET", path))
+        raise VersionConflictError(str(error), read, theirs) from None
+
+
+def evaluator(reference: str) -> Operation[EvaluatorVersion]:
+    """A version: of `NAME` the newest, else `NAME@3` or `NAME@` and the first digits of its hash."""
+    return (yield from asked_for(EvaluatorVersion, Ask("GET", f"/v1/evaluators/{part(reference)}")))
+
+
+def evaluators() -> Operation[None]:
+    """All evaluators, as EvaluatorInfo."""
+    yield from listed("/v1/evaluators", Page[EvaluatorInfo])
+
+
+def versions(name: str) -> Operation[None]:
+    """All versions of an evaluator, as EvaluatorVersion."""
+    yield from listed(f"/v1/evaluators/{part(name)}/versions", Page[EvaluatorVersion])
+
+
+def check(evaluator: str, *, language: Language | None = None, file_name: str | None = None) -> Operation[Checked]:
+    """Read a script's source without running it: its parameters, outputs and packages, or what is wrong, and where."""
+    body = {"source": evaluator, "language": language, "file_name": file_name}
+    return (yield from asked_for(Checked, Ask("POST", "/v1/check", body=body)))
+
+
+def add_dataset(dataset: Path | Rows, *, name: str | None = None, rows: str | None = None) -> Operation[DatasetInfo]:
+    """
+    Send a dataset to the server: a file, a data frame or rows.
+
+    `name` is its name there, by default the file's; rows get one by their content. `rows` is the place of the rows in a
+    JSON file that is no array, as a path: `data`. Raises DatasetError for what cannot
+    be read, and InputError for a name that stands for another dataset.
+    """
+    if isinstance(dataset, str | os.PathLike):
+        file = File(dataset)
+        return (yield from sent(file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name, rows=rows))
+    found = yield from worked(lambda: spooled(dataset, few=0))
+    with found:
+        return (yield from sent_rows(found, name))
+
+
+def sent(file: File, file_name: str, *, another: bool = False, rows: str | None = None) -> Operation[DatasetInfo]:
+    """Send a file. With `another`, a name that is taken gets the beginning of the content's hash behind it."""
+    yield from worked(lambda: refuse_unreadable(file, rows))
+    more = {} if rows is None else {"rows": rows}
+    ask = Ask("POST", "/v1/datasets", {"name": file_name, **more}, file=file, headers=key(), within=600)
+    try:
+        return (yield from asked_for(DatasetInfo, ask))
+    except InputError as error:
+        if not (another and isinstance(error, NameTakenError)):
+            raise
+    digest = yield from worked(lambda: digest_of(file))
+    stem, _, suffix = file_name.partition(".")
+    ask = Ask("POST", "/v1/datasets", {"name": f"{stem[:50]}-{digest[:8]}.{suffix}", **more}, file=file, headers=key())
+    return (yield from asked_for(DatasetInfo, ask))
+
+
+def sent_rows(rows: Spooled, name: str | None = None) -> Operation[DatasetInfo]:
+    """Send rows, under a name that their content has."""
+    file = yield from worked(rows.file)
+    digest = yield from worked(lambda: digest_of(file))
+    return (yield from sent(file, f"{name or f'rows-{digest[:12]}'}.jsonl"))
+
+
+def datasets() -> Operation[None]:
+    """All datasets, as DatasetInfo."""
+    yield from listed("/v1/datasets", Page[DatasetInfo])
+
+
+def listed(path: str, kind: type[Model]) -> Operation[None]:
+    after: str | None = None
+    while True:
+        found: Any = yield from asked_for(kind, Ask("GET", path, {"after": after, "count": _PAGE}))
+        for item in found.items:
+            yield Item(item)
+        if found.next is None or found.next == after:
+            return
+        after = found.next
+
+
+def part(name: str) -> str:
+    """A name as a part of a path. Raises InputError for what would be another path."""
+    if not isinstance(name, str) or not name or "/" in name or name in (".", "..") or len(name) > 200:
+        raise InputError(f"{shown(name, 60)} is no name or id of anything on a server")
+    return name
+
+
+def key() -> dict[str, str]:
+    return {"idempotency-key": uuid4().hex}

@@ -1,0 +1,151 @@
+"""
+What an operation asks of its driver, as values. An operation is a generator that yields steps and gets their answers.
+
+It does no I/O and does not wait, so one source serves the client that blocks and the one that is awaited.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from runner.core.errors import ServerError
+from sandboxes.base import Model
+
+MB = 1 << 20
+LARGEST = 16 * MB
+"""Most bytes of a reply that is read whole."""
+PATIENCE = 60.0
+"""Seconds without a byte from the server, after which a request has failed."""
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request, whose reply is read whole. It may be sent again: its method, path and key make it safe."""
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    """What is None is left out."""
+    body: Any = None
+    """Sent as JSON."""
+    file: Path | None = None
+    """Sent as it is, in the body's place."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    most: int = LARGEST
+    within: float = PATIENCE
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply with a status below 300."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Open a reply that is read as it comes, in place of the one that is open; gives its status."""
+
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class More:
+    """Some bytes of the reply that is open; none at its end."""
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Wait."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """Call what may take long, such as reading rows; gives what it returns."""
+
+    call: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Item:
+    """Hand this to the caller; gives nothing."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Undo:
+    """Send this request if the operation does not come to its end, whatever ends it; None: nothing any longer."""
+
+    ask: Ask | None
+
+
+Step: TypeAlias = Ask | Listen | More | Pause | Work | Item | Undo
+Operation: TypeAlias = Generator[Step, Any, T]
+
+
+def asked(ask: Ask) -> Operation[Reply]:
+    """The reply to a request."""
+    reply: Reply = yield ask
+    return reply
+
+
+def asked_for(model: type[M], ask: Ask) -> Operation[M]:
+    """The reply to a request, as a model."""
+    reply = yield from asked(ask)
+    return as_model(model, reply.body)
+
+
+def more() -> Operation[bytes]:
+    """The next bytes of the open reply; none at its end."""
+    data: bytes = yield More()
+    return data
+
+
+def worked(call: Callable[[], T]) -> Operation[T]:
+    """What a call returns that may take long."""
+    found: T = yield Work(call)
+    return found
+
+
+def as_model(model: type[M], data: bytes | str) -> M:
+    """A reply as a model. Raises ServerError for what is none of it."""
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][:6])[:120] or "the reply"
+        raise ServerError(
+            f"the server's reply is no {model.__name__}: {where}: {first['msg'][:200]}; "
+            "install the same version of evalcell on both sides"
+        ) from None
+
+
+def as_object(data: bytes) -> dict[str, Any]:
+    """A reply as a JSON object; an empty one if it is none."""
+    try:
+        found = from_json(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def written(body: Any) -> bytes:
+    """A request's body as JSON."""
+    return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -1,0 +1,88 @@
+"""The application: every address, behind its guard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+from weakref import WeakValueDictionary
+
+from fastapi import FastAPI
+
+from runner.core.version import installed
+from runner.server.http import health, login
+from runner.server.http.entry import Entry
+from runner.server.http.guard import Guard
+from runner.server.http.metrics import Measured, Metrics
+from runner.server.http.problems import answer_problems
+from runner.server.http.traced import Traced
+from runner.server.http.v1 import datasets, evaluators, langfuse, runs
+from runner.server.http.web import pages
+from runner.server.mcp import http as mcp
+from runner.server.service.service import Service
+from runner.server.service.types import ProblemDetails
+
+_ABOUT = """\
+Score rows with scripts in sandboxes. Lists are pages: `next` of one is `after` of the following. Every failure is an
+`application/problem+json` by RFC 9457 with a stable `type` that this server explains, and `retryable`.
+"""
+
+
+class _App(FastAPI):
+    """Whose OpenAPI document tells what all replies share."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Called by FastAPI."""
+        if self.openapi_schema is None:
+            found = super().openapi()
+            schemas = found.setdefault("components", {}).setdefault("schemas", {})
+            schema = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas["ProblemDetails"] = schema
+            found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            found["security"] = [{}, {"token": []}]
+        return super().openapi()
+
+
+def create_app(service: Service, entry: Entry | None = None, root: str = "") -> FastAPI:
+    """The application over a service, which it opens and closes. `root` is the path that a proxy serves it below."""
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(service)
+            await stack.enter_async_context(mcp.life(app))
+            yield
+
+    app = _App(
+        title="evalcell",
+        version=installed() or "0",
+        description=_ABOUT,
+        lifespan=life,
+        docs_url=None,  # it would fetch its scripts from elsewhere
+        redoc_url=None,
+        separate_input_output_schemas=False,
+        servers=[{"url": root}] if root else None,
+        # Its spans hold addresses, in which names are, and its logs what went wrong with whose row; ours do not.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+    app.state.service, app.state.entry, app.state.metrics = service, entry or Entry(), Metrics()
+    app.state.root = root
+    app.state.locks = WeakValueDictionary[str, asyncio.Lock]()
+    app.include_router(pages.first)
+    for part in (health, login, evaluators, datasets, runs, langfuse, pages):
+        app.include_router(part.router)
+    mcp.mount(app)
+    answer_problems(app, pages.problem_page)
+    settings = service.settings
+    sizes = {
+        "": settings.body_bytes,
+        "/v1/datasets": settings.dataset_bytes,
+        "/v1/recognise": 1 << 20,
+        "/v1/langfuse": 16 << 20,
+        "/login": 4096,
+    }
+    app.add_middleware(Traced)
+    app.add_middleware(Measured, metrics=app.state.metrics)
+    app.add_middleware(Guard, entry=app.state.entry, sizes=sizes, root=root)
+    return app

@@ -1,0 +1,113 @@
+"""Pages of datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from runner.server.http.route import PageRoute
+from runner.server.http.v1.parts import Here, while_there
+from runner.server.http.web import draft as drafts
+from runner.server.http.web import forms
+from runner.server.http.web.draft import EMPTY
+from runner.server.http.web.render import page, value
+from runner.server.service.errors import ServiceError
+from runner.server.service.rows import FURTHEST
+from runner.server.service.types import line
+
+router = APIRouter(route_class=PageRoute)
+_ROWS = 20
+_LISTED = 100
+_COLUMNS, _CHARACTERS = 200, 400_000
+"""Of a row's own page."""
+_TRIED = 5
+"""Evaluators that are tried on a dataset until one can score it."""
+
+
+@router.get("/datasets/{name}")
+async def shown(request: Request, service: Here, name: str, first: str = "1") -> Response:
+    """A dataset's rows, some at a time."""
+    dataset = await service.dataset(name)
+    at = forms.whole_number(first, "the first row")
+    found = await while_there(request, service.dataset_rows, name, at, _ROWS + 1)
+    more = len(found.rows) > _ROWS
+    return page(
+        request,
+        "dataset.html",
+        dataset=dataset,
+        found=found.model_copy(update={"rows": found.rows[:_ROWS]}),
+        count=_ROWS,
+        furthest=FURTHEST,
+        more=more,
+        evaluators=(await service.evaluators(count=_LISTED)).items,
+    )
+
+
+@router.get("/datasets/{name}/rows/{number}")
+async def row(request: Request, service: Here, name: str, number: str) -> Response:
+    """One row of a dataset: its first columns, as far as a page has room."""
+    dataset = await service.dataset(name)
+    at = forms.whole_number(number, "the row")
+    found = await while_there(request, service.dataset_rows, name, at, 2)
+    if not found.rows:
+        raise ServiceError("not-found", f"the dataset has no row {number}; open the dataset")
+    one = found.rows[0]
+    columns = _first_columns(one.row or {})
+    return page(
+        request,
+        "dataset_row.html",
+        dataset=dataset,
+        row=one,
+        error=f"row {at}: {_reason(one.error or '')}",
+        columns=columns,
+        left_out=len(one.row or {}) - len(columns),
+        more=len(found.rows) > 1 and at < FURTHEST,
+    )
+
+
+def _reason(error: str) -> str:
+    """Without the file, whose name in the store is its digest."""
+    place, _, reason = error.partition(": ")
+    return reason or place
+
+
+def _first_columns(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of a row's first columns as text, so many that the page stays short."""
+    shown: list[tuple[str, str]] = []
+    left = _CHARACTERS
+    for name, given in islice(row.items(), _COLUMNS):
+        text = value(given)
+        left -= len(text)
+        if left < 0:
+            break
+        shown.append((line(name, 100) if name.strip() else "(no name)", text))
+    return shown
+
+
+@router.get("/datasets/{name}/tried")
+async def tried(request: Request, service: Here, name: str) -> Response:
+    """The first rows, tried with the evaluator saved last that can score them: a part of the dataset's page."""
+    await service.dataset(name)
+    every = sorted((await service.evaluators(count=_LISTED)).items, key=lambda one: one.saved, reverse=True)
+    likely, mapping = None, ""
+    for info in every[:_TRIED]:
+        version = await service.evaluator(info.name)
+        draft = drafts.of_version(version, dataset=name)
+        found = await while_there(request, drafts.tried, service, draft)
+        if found["reply"] is not None and found["same"] is None:
+            return page(request, "dataset_tried.html", version=version, dataset=name, **found)
+        if not mapping and found["mapping"] and not set(found["mapping"].split()) & {"COLUMN", "VALUE"}:
+            likely, mapping = version, found["mapping"]
+    found = EMPTY | {"mapping": mapping}
+    return page(request, "dataset_tried.html", version=None, likely=likely, dataset=name, **found)
+
+
+@router.post("/datasets/{name}/delete")
+async def delete(service: Here, name: str) -> Response:
+    """Delete a dataset that no run uses."""
+    await service.delete_dataset(name)
+    return RedirectResponse("/", 303)

@@ -1,0 +1,224 @@
+"""Pages of evaluators: the editor, saving, versions and what differs between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import unified_diff
+from typing import Any
+
+from fastapi import APIRouter, Request
+from markupsafe import Markup, escape
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from runner.core.errors import InputError
+from runner.inputs.evaluators.foreign import registry as dialects
+from runner.results.store.types import EvaluatorVersion
+from runner.server.http.route import PageRoute
+from runner.server.http.v1.parts import Here, while_there
+from runner.server.http.web import draft as drafts
+from runner.server.http.web import forms, header_form
+from runner.server.http.web.draft import EMPTY, TRIED, Draft
+from runner.server.http.web.render import link, page, value
+from runner.server.service.errors import ServiceError, problem_or_raise
+from runner.server.service.service import Service
+from runner.server.service.types import EvaluateRequest, EvaluatorInput
+
+router = APIRouter(route_class=PageRoute)
+_LISTED = 100
+_ADDRESS = 8000
+"""Characters of an address that leads on; a request's headers have 32 KB."""
+_DIFF = 2000
+"""Lines of a difference that are shown."""
+
+
+@router.get("/evaluators/new")
+async def new(request: Request, service: Here, template: str = "", dataset: str = "") -> Response:
+    """The editor with a template, a dropped script, or something to begin with."""
+    draft = drafts.of_template(template)
+    if dataset:
+        draft = replace(draft, dataset=dataset)
+    elif "draft" in request.query_params:
+        draft = replace(draft, dataset=await _newest_dataset(service))
+    return await _editor(request, service, draft)
+
+
+@router.post("/evaluators/try")
+async def attempt(request: Request, service: Here) -> Response:
+    """Score a few rows with the script as it stands: a part of the page for its script, else the page."""
+    draft = drafts.of_form(await forms.fields(request))
+    found = await while_there(request, drafts.tried, service, draft)
+    if "x-evalcell-part" in request.headers:
+        made = page(request, "tried.html", **found)
+        if found["busy"]:
+            made.headers["Retry-After"] = "1"
+        return made
+    return await _editor(request, service, draft, tried=found)
+
+
+@router.post("/evaluators/header")
+async def write_header(request: Request, service: Here) -> Response:
+    """Write the form's fields into the script's header: the script alone for the page's script, else the page."""
+    form = await forms.fields(request)
+    draft, alone = drafts.of_form(form), "x-evalcell-part" in request.headers
+    try:
+        draft = replace(draft, source=header_form.with_fields(draft.source, draft.language, form))
+    except InputError as error:
+        if alone:
+            return PlainTextResponse(str(error).split("\n")[0], 422)
+        return await _editor(request, service, draft, tried=EMPTY | {"detail": str(error)})
+    return PlainTextResponse(draft.source) if alone else await _editor(request, service, draft)
+
+
+@router.post("/evaluators/save")
+async def save(request: Request, service: Here) -> Response:
+    """Keep the script as a new version. A version of somebody else is shown before it is written over."""
+    draft = drafts.of_form(await forms.fields(request))
+    try:
+        saved = await _saved(service, draft)
+    except Exception as error:
+        return await _refused(request, service, draft, problem_or_raise(error))
+    return RedirectResponse(link(f"/evaluators/{saved.name}", {}, dataset=draft.dataset), 303)
+
+
+@router.post("/evaluators/run")
+async def run(request: Request, service: Here) -> Response:
+    """Go on to a run with what was tried: the script, kept if it was changed, its mapping, limits and sandbox."""
+    form = await forms.fields(request)
+    draft = drafts.of_form(form)
+    try:
+        opened = await service.evaluator(form["opened"]) if "opened" in form else None
+        same = opened is not None and _same(drafts.edited(opened), draft)
+        version = opened if opened is not None and same else await _saved(service, draft)
+    except Exception as error:
+        return await _refused(request, service, draft, problem_or_raise(error))
+    chosen = {name: getattr(draft, name) for name in ("dataset", "mapping", "timeout", "memory", "sandbox")}
+    address = link("/runs/new", {}, evaluator=version.reference, **chosen)
+    if len(address) > _ADDRESS:
+        problem = ServiceError("input", "the mapping is too long for a form; write it into the script's header")
+        return await _refused(request, service, draft, problem)
+    return RedirectResponse(address, 303)
+
+
+def _same(opened: Draft, draft: Draft) -> bool:
+    names = ("source", "name", "dialect", "entry", "dialect_failures")
+    return all(getattr(opened, name) == getattr(draft, name) for name in names)
+
+
+async def _saved(service: Service, draft: Draft) -> EvaluatorVersion:
+    script = EvaluatorInput(
+        source=draft.source,
+        name=draft.name or None,
+        language=draft.language,
+        dialect=draft.dialect or None,
+        entry=draft.entry or None,
+        dialect_failures=draft.dialect_failures,
+    )
+    return await service.save_evaluator(script, expected=draft.expected or None)
+
+
+async def _refused(request: Request, service: Service, draft: Draft, problem: ServiceError) -> Response:
+    if problem.kind != "version-conflict":
+        failed = EMPTY | {"detail": problem.detail}
+        return await _editor(request, service, draft, tried=failed, status=problem.status)
+    theirs = await service.evaluator(draft.name)
+    conflict = {"detail": problem.detail, "diff": difference(draft.source, theirs.source)}
+    draft = replace(draft, expected=theirs.version)
+    return await _editor(request, service, draft, conflict=conflict, status=409)
+
+
+@router.get("/evaluators/{reference}")
+async def shown(request: Request, service: Here, reference: str, dataset: str = "", first: str = "1") -> Response:
+    """A version, the newest or `name@n`, in the editor."""
+    version = await service.evaluator(reference)
+    runs = [run for run in (await service.runs(count=_LISTED)).items if run.evaluator == version.name]
+    if not dataset:
+        known = [one.name for one in (await service.datasets(count=_LISTED)).items]
+        used = next((run.dataset for run in runs if run.dataset in known), "")
+        dataset = used or await _newest_dataset(service)
+    newest = await service.evaluator(version.name)
+    draft = drafts.edited(version, expected=newest.version, dataset=dataset, first=first)
+    every = (await service.versions(version.name, count=_LISTED)).items
+    return await _editor(request, service, draft, version=version, newest=newest, versions=every, runs=runs[:10])
+
+
+async def _newest_dataset(service: Service) -> str:
+    """The dataset that was kept last: most likely what one works on. Empty if there is none."""
+    known = (await service.datasets(count=_LISTED)).items
+    return max(known, key=lambda one: one.created).name if known else ""
+
+
+@router.get("/evaluators/{name}/diff")
+async def differ(
+    request: Request, service: Here, name: str, old: int, new: int, dataset: str = "", first: str = "1"
+) -> Response:
+    """Two versions: what changed in the script, and both on the same rows."""
+    versions = [await service.evaluator(f"{name}@{number}") for number in (old, new)]
+    pairs: Any = []
+    detail = ""
+    if dataset:
+        try:
+            replies = [await service.evaluate(_of_version(one, dataset, first)) for one in versions]
+            pairs = [(a.result, b.result) for a, b in zip(*(reply.results for reply in replies), strict=False)]
+        except Exception as error:
+            detail = problem_or_raise(error).detail
+    return page(
+        request,
+        "diff.html",
+        old=versions[0],
+        new=versions[1],
+        diff=difference(versions[0].source, versions[1].source),
+        datasets=(await service.datasets(count=_LISTED)).items,
+        dataset=dataset,
+        first=first,
+        pairs=pairs,
+        detail=detail,
+    )
+
+
+def _of_version(version: EvaluatorVersion, dataset: str, first: str) -> EvaluateRequest:
+    at = forms.whole_number(first or "1", "the first row")
+    return EvaluateRequest(evaluator=version.reference, dataset=dataset, first=at, count=4 * TRIED)
+
+
+@router.post("/evaluators/{name}/delete")
+async def delete(request: Request, service: Here, name: str) -> Response:
+    """Delete an evaluator with its versions."""
+    await service.delete_evaluator(name)
+    return RedirectResponse("/", 303)
+
+
+async def _editor(
+    request: Request,
+    service: Service,
+    draft: Draft,
+    status: int = 200,
+    tried: dict[str, Any] = EMPTY,
+    **more: Any,
+) -> Response:
+    context: dict[str, Any] = {"version": None, "newest": None, "versions": (), "runs": (), "conflict": None}
+    return page(
+        request,
+        "evaluator.html",
+        status,
+        draft=draft,
+        header=drafts.header(draft),
+        dialects=[(one.name, one.title) for one in dialects.every()],
+        fits=await drafts.fits(service, draft),
+        datasets=(await service.datasets(count=_LISTED)).items,
+        **(context | more),
+        **tried,
+    )
+
+
+def difference(old: str, new: str) -> Markup:
+    """What changed from one text to the other, as lines."""
+    lines = list(unified_diff(old.splitlines(), new.splitlines(), "old", "new", lineterm="", n=3))[2:]
+    if not lines:
+        return Markup('<p class="dim">Nothing: the scripts are the same.</p>')
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    made = Markup("").join(
+        Markup('<span class="{}">{}</span>').format(kinds.get(line[0], ""), escape(value(line)))
+        for line in lines[:_DIFF]
+    )
+    more = f"{len(lines) - _DIFF:,} more lines are not shown" if len(lines) > _DIFF else ""
+    return Markup('<pre class="diff" tabindex="0">{}</pre><p class="dim">{}</p>').format(made, more)

@@ -1,0 +1,146 @@
+"""Pages out of templates: everything that comes from elsewhere is text, never markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.responses import HTMLResponse
+
+from runner.core.text import printable, rows_of, shown_json, size_of, whole
+from runner.engine.scoring.gates import figure
+from runner.results.reports import comparison as compared
+from runner.results.reports.html.figures import chip
+from runner.results.store.types import RunInfo
+from runner.server.http.web import static
+
+_TEXT = 20_000
+"""Characters of a value that a page shows."""
+_INDENTED = 200_000
+"""Characters of JSON that is indented: more is cut anyway."""
+_SHORT = 72
+"""Characters of JSON that stand on one line."""
+_ADDRESS = re.compile(r'\b(href|src|action|formaction|hx-get|data-events)="/(?!/)')
+"""In a page: what is not ours has no quotation mark there, as it is escaped."""
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page made of this template, with all its addresses below the path that the server is at."""
+    root = request.app.state.root
+    theme = request.cookies.get("evalcell-theme", "")
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            nonce=getattr(request.state, "nonce", ""),
+            root=root,
+            theme=theme if theme in ("light", "dark") else "",
+            here=request.url.path,
+            static=static.names(),
+            **context,
+        )
+    )
+    return HTMLResponse(_ADDRESS.sub(rf'\1="{root}/', text) if root else text, status)
+
+
+def fragment(template: str, **context: Any) -> Markup:
+    """A part of a page."""
+    return Markup(_templates().get_template(template).render(**context))
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=PackageLoader("runner.server.http.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "ago": ago,
+        "bytes": size_of,
+        "compact": lambda given: value(given, _TEXT),
+        "figure": lambda value: "" if value is None else figure(value),
+        "line": lambda text, most=200: printable(whole(" ".join(str(text)[: 4 * most].split())), most),
+        "prose": prose,
+        "part": lambda text: quote(str(text), safe=""),
+        "rows": rows_of,
+        "short_json": shown_json,
+        "sentence": sentence,
+        "signed": compared.signed,
+        "value": value,
+    }
+    made.globals |= {"chip": lambda word, kind=None: Markup(chip(word, kind)), "state_chip": state_chip, "link": link}
+    return made
+
+
+_COLOURS = {"finished": "done", "failed": "failed", "cancelled": "no verdict", "parked": "no verdict"}
+
+
+def state_chip(run: RunInfo) -> Markup:
+    """A run's state in its colour."""
+    return Markup(chip("waits" if run.state == "queued" else run.state, _COLOURS.get(run.state)))
+
+
+def link(path: str, query: Mapping[str, Any], **changed: Any) -> str:
+    """The path with the query as changed; what is None or empty is left out."""
+    kept = {name: value for name, value in {**query, **changed}.items() if value not in (None, "")}
+    return f"{path}?{urlencode(kept)}" if kept else path
+
+
+def value(given: Any, short: int = _SHORT) -> str:
+    """
+    A value as people read it: text as it is, anything else as JSON; cut where it is long.
+
+    JSON is indented if it has more than `short` characters.
+    """
+    try:
+        text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        if not isinstance(given, str) and short < len(text) <= _INDENTED:
+            text = json.dumps(given, ensure_ascii=False, indent=2)
+    except RecursionError:
+        text = shown_json(given, _TEXT)
+    text = whole(text[:_TEXT]) + ("…" if len(text) > _TEXT else "")
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def prose(text: str) -> Markup:
+    """A message of ours: what stands between backticks is code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+def sentence(text: str) -> str:
+    """The first sentence of a description, without marks of Markdown."""
+    first = re.split(r"(?<=[.:;]) ", " ".join(text.replace("`", "").split()), maxsplit=1)[0]
+    return printable(whole(re.sub(r"[:;]$", ".", first)), 160)
+
+
+def ago(when: datetime) -> str:
+    """A time, by how long ago it is, or its date."""
+    seconds = (datetime.now(UTC) - when).total_seconds()
+    if seconds < 60:
+        return "just now"
+    for most, unit, name in ((3600, 60, "minute"), (86_400, 3600, "hour"), (7 * 86_400, 86_400, "day")):
+        if seconds < most:
+            count = int(seconds // unit)
+            return f"{count} {name}{'' if count == 1 else 's'} ago"
+    return when.strftime("%-d %b %Y")
+
+
+def duration(seconds: float) -> str:
+    """A time that is left or was taken."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,286 @@
+"""Pages of runs: beginning one, watching it, and its results."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from markupsafe import Markup
+from pydantic import ValidationError
+from starlette.responses import RedirectResponse, Response
+
+from runner.core.errors import InputError
+from runner.core.types import Outcome
+from runner.engine.scoring.worst import ShownRows
+from runner.results.reports.content import RunContent
+from runner.results.reports.html import figures
+from runner.results.store.types import GOING, MOST_DEEP, EvaluatorVersion, RunInfo, RunSpec, Selection
+from runner.server.http.route import PageRoute
+from runner.server.http.v1.parts import Here, while_there
+from runner.server.http.web import cards, charts, forms
+from runner.server.http.web import draft as drafts
+from runner.server.http.web.draft import EMPTY, Draft
+from runner.server.http.web.render import duration, fragment, link, page
+from runner.server.service.errors import ServiceError, problem_or_raise
+from runner.server.service.rows import FURTHEST
+from runner.server.service.service import Service
+from runner.server.service.types import Progress
+from sandboxes.base import SandboxConfig
+
+router = APIRouter(route_class=PageRoute)
+_LISTED = 50
+_ROWS = 10
+_ERRORS = 5
+_GLANCE = 0.05
+"""Seconds in which a run that goes on tells how fast it is, or else the page does without."""
+_FORM = ("mapping", "timeout", "memory", "limit", "keep", "title", "require", "sandbox")
+
+
+@router.get("/runs")
+async def every(request: Request, service: Here, after: str | None = None) -> Response:
+    """All runs, the newest first."""
+    return page(request, "runs.html", runs=await service.runs(after, _LISTED), query={"after": after})
+
+
+@router.get("/runs/new")
+async def new(request: Request, service: Here) -> Response:
+    """Choose evaluator, dataset and sandbox, with the first rows tried. The address may have each field of the form."""
+    form = dict(request.query_params)
+    return await _new(request, service, form.get("evaluator", ""), form.get("dataset", ""), form)
+
+
+@router.get("/runs/new/speed")
+async def speed(request: Request, service: Here) -> Response:
+    """The rows a second that a sandbox scores, by trying the first rows in it: a part of the page."""
+    form = dict(request.query_params)
+    version = await service.evaluator(form.get("evaluator", ""))
+    found = await while_there(request, drafts.tried, service, _draft(version, form.get("dataset", ""), form))
+    return page(request, "speed.html", **found)
+
+
+@router.post("/runs/new")
+async def begin(request: Request, service: Here) -> Response:
+    """Begin the run."""
+    form = await forms.fields(request)
+    try:
+        run = await service.start_run(_spec(form))
+    except Exception as error:
+        problem = problem_or_raise(error)
+        return await _new(request, service, form.get("evaluator", ""), form.get("dataset", ""), form, problem)
+    return _to(run.id)
+
+
+def _to(run_id: str) -> Response:
+    return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)
+
+
+def _spec(form: dict[str, str]) -> RunSpec:
+    require, keep = (tuple(filter(None, map(str.strip, form.get(name, "").split(",")))) for name in ("require", "keep"))
+    limit = form.get("limit", "").strip()
+    try:
+        return RunSpec(
+            evaluator=form.get("evaluator", ""),
+            dataset=form.get("dataset", ""),
+            sandbox=SandboxConfig(backend=form["sandbox"]) if form.get("sandbox") else None,
+            limits=forms.limits(form),
+            mapping=forms.mapping(form.get("mapping", "")),
+            limit=forms.whole_number(limit, "the number of rows") if limit else None,
+            keep=keep,
+            require=require,
+            title=form.get("title", "").strip(),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"`{'.'.join(map(str, first['loc']))}`: {first['msg']}; change it and try again") from None
+
+
+async def _new(
+    request: Request,
+    service: Service,
+    evaluator: str,
+    dataset: str,
+    form: dict[str, str],
+    problem: ServiceError | None = None,
+) -> Response:
+    names = [one.name for one in (await service.evaluators(count=_LISTED)).items]
+    datasets = (await service.datasets(count=_LISTED)).items
+    evaluator = evaluator or next(iter(names), "")
+    dataset = dataset or next((one.name for one in datasets), "")
+    version = await service.evaluator(evaluator) if evaluator else None
+    tried, fits, speeds = EMPTY, [], {}
+    if version and dataset:
+        draft = _draft(version, dataset, form)
+        fits = await drafts.fits(service, draft)
+        tried = await drafts.tried(service, draft)
+        if tried["reply"] and tried["speed"]:
+            speeds = {tried["reply"].sandbox.partition("/")[0]: tried["speed"]}
+    return page(
+        request,
+        "new_run.html",
+        problem.status if problem else 200,
+        names=names,
+        chosen=evaluator,
+        datasets=datasets,
+        dataset=dataset,
+        version=version,
+        fits=fits,
+        speeds=speeds,
+        form={name: form.get(name, "") for name in _FORM},
+        **(tried | {"detail": problem.detail if problem else tried["detail"]}),
+    )
+
+
+def _draft(version: EvaluatorVersion, dataset: str, form: dict[str, str]) -> Draft:
+    shown = {name: form.get(name, "") for name in ("mapping", "timeout", "memory", "sandbox")}
+    return drafts.of_version(version, dataset=dataset, **shown)
+
+
+@router.get("/runs/{run_id}")
+async def shown(request: Request, service: Here, run_id: str) -> Response:
+    """One run: its progress while it goes on, its figures, and its rows, the worst first."""
+    run = await service.run(run_id)
+    going = run.state in GOING
+    query = dict(request.query_params)
+    path = request.url.path
+    context: dict[str, Any] = {
+        "errors": (),
+        "waits": "",
+        "rate": None,
+        "left": "",
+        "rows": (),
+        "selected": None,
+        "charts": "",
+    }
+    if going:
+        context |= await _progress(service, run)
+    else:
+        selection = _selection(query)
+        selected = await service.results(run.id, selection)
+        context |= {
+            "selected": selected,
+            "rows": [cards.card(run, row) for row in selected.rows],
+            "selection": selection,
+        }
+        if run.summary:
+            bars, threshold = charts.score_bars(run.summary, path, query), charts.first_threshold(run.summary)
+            context["charts"] = fragment(
+                "charts.html",
+                bars=bars,
+                line=charts.threshold_at(bars, threshold),
+                threshold=threshold,
+                groups=[
+                    ("Labels", charts.labels(run.summary, path, query)),
+                    ("Outcomes", charts.outcomes(run.summary, path, query)),
+                    ("Errors", charts.errors(run.summary, path, query)),
+                ],
+            )
+    others = (await service.runs(count=_LISTED)).items
+    return page(
+        request,
+        "run.html",
+        run=run,
+        going=going,
+        query=query,
+        chosen=_chosen(path, query),
+        summary=_summary(run),
+        others=[one for one in others if one.id != run.id and one.rows and one.state not in GOING],
+        **context,
+    )
+
+
+async def _progress(service: Service, run: RunInfo) -> dict[str, Any]:
+    """How fast it is, and the first rows that failed."""
+    rate = left = None
+    feed = service.queue.feed(run.id)
+    async for event in service.watch(run.id, 0, _GLANCE):
+        if event is None:
+            break
+        if isinstance(event.data, Progress):
+            rate, left = event.data.rate, event.data.seconds_left
+            break
+    failed = run.counts.get("failed", 0) or run.counts.get("lost", 0)
+    errors: Any = ()
+    if failed:
+        outcome: Outcome = "failed" if run.counts.get("failed") else "lost"
+        found = await service.results(run.id, Selection(outcome=outcome, count=_ERRORS))
+        errors = [cards.shown(row) for row in found.rows]
+    waits = "" if feed is None else feed.error or ""
+    return {"errors": errors, "waits": waits, "rate": rate, "left": "" if left is None else duration(left)}
+
+
+def _selection(query: dict[str, str]) -> Selection:
+    """Which rows a page's address asks for. Raises ServiceError."""
+    known = {name: query[name] for name in Selection.model_fields if query.get(name)}
+    try:
+        return Selection.model_validate({"order": "worst", "count": _ROWS, **known}, strict=False)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ServiceError("invalid-request", f"`{where}` in the address: {first['msg']}; open the run anew") from None
+
+
+def _chosen(path: str, query: dict[str, str]) -> list[tuple[str, str]]:
+    """What rows are filtered by, each with the address without it."""
+    made = []
+    if query.get("low") or query.get("high"):
+        words = f"score {_short(query.get('low', ''))} to {_short(query.get('high', ''))}"
+        made.append((words, link(path, query, low=None, high=None, first=None)))
+    for name in ("label", "outcome", "error", "search"):
+        if query.get(name):
+            made.append((f"{name}: {query[name]}", link(path, query, **{name: None, "first": None})))
+    return made
+
+
+def _short(number: str) -> str:
+    try:
+        return f"{float(number):.4g}"
+    except ValueError:
+        return number
+
+
+def _summary(run: RunInfo) -> Markup:
+    """The figures as the reports have them; these escape what they show."""
+    if run.summary is None:
+        return Markup("")
+    state = run.state if run.state in ("finished", "failed") else "finished"
+    content = RunContent(run.evaluator, run.summary, ShownRows(), state)
+    parts = (figures.problems(content), figures.gates(run.summary), figures.statistics(run.summary, charted=True))
+    judged = bool(run.summary.gates) or state == "failed"  # else it would say no more than the state above
+    chip = Markup(figures.chip(content.verdict.words, content.verdict.verdict) if judged else "")
+    return Markup('<section class="card"><div class="top"><h2>Figures</h2>{}</div>{}</section>').format(
+        chip, Markup("".join(parts) + figures.outcomes(run.summary))
+    )
+
+
+@router.get("/runs/{run_id}/rows/{number}")
+async def row(request: Request, service: Here, run_id: str, number: int) -> Response:
+    """One result, whole."""
+    run = await service.run(run_id)
+    known = 1 <= number <= MOST_DEEP
+    rows = (await service.results(run_id, Selection(order="row", first=number - 1, count=1))).rows if known else ()
+    if not rows:
+        raise ServiceError("not-found", f"the run has no row {number} (it has {run.rows:,}); open the run")
+    card = cards.card(run, rows[0], whole=True)
+    return page(request, "result.html", run=run, number=number, card=card, furthest=FURTHEST)
+
+
+@router.post("/runs/{run_id}/cancel")
+async def cancel(service: Here, run_id: str) -> Response:
+    """Stop the run; the rows that are there stay."""
+    await service.cancel(run_id)
+    return _to(run_id)
+
+
+@router.post("/runs/{run_id}/resume")
+async def resume(service: Here, run_id: str) -> Response:
+    """Go on with the run from the rows that are there."""
+    await service.resume(run_id)
+    return _to(run_id)
+
+
+@router.post("/runs/{run_id}/delete")
+async def delete(service: Here, run_id: str) -> Response:
+    """Delete the run with its rows."""
+    await service.delete_run(run_id)
+    return RedirectResponse("/runs", 303)

@@ -1,0 +1,334 @@
+"""The tools: what the service does, in few steps that an agent can take."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+import anyio
+from pydantic import Field
+
+from runner.core.text import printable, suggestion
+from runner.core.types import ErrorKind, InputMapping, Outcome
+from runner.engine.arguments import config_or_preset
+from runner.engine.scoring.tally import Tally
+from runner.results.store.errors import NotStoredError
+from runner.results.store.types import OVER, Order, RunInfo, RunSpec, Selection
+from runner.runs.pool.types import MOST_TRIED, TriedRow
+from runner.server.mcp.replies import as_reply
+from runner.server.service.errors import ServiceError
+from runner.server.service.service import Service
+from runner.server.service.types import (
+    CheckRequest,
+    EvaluateRequest,
+    EvaluatorInput,
+    Progress,
+    RunEvent,
+    StateChange,
+    Template,
+)
+from sandboxes.base import Language, Limits
+
+T = TypeVar("T")
+Reply: TypeAlias = dict[str, Any]
+Kind = Literal["evaluators", "templates", "datasets", "runs", "sandboxes"]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Source = Annotated[str, Field(min_length=1, max_length=256 << 10, description="The whole script.")]
+Rows = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)]
+Mapping = Annotated[
+    dict[str, Any],
+    Field(description='Columns or JSON paths that parameters are read from: {"output": "metadata.answer"}.'),
+]
+Values = Annotated[dict[str, Any], Field(description='Parameters with one value for all rows: {"words": ["yes"]}.')]
+Sandbox = Annotated[
+    str | None, Field(max_length=100, description="A sandbox's name, such as wasm. Left out: the one that fits.")
+]
+First = Annotated[int, Field(ge=1, le=1_000_000, description="The number of a row, from 1.")]
+Timeout = Annotated[float | None, Field(gt=0, le=600, description="Seconds for each row.")]
+
+_ROWS = 20
+_LISTED = 50
+
+
+class Tools:
+    """Every tool as a method; its docstring is what an agent reads."""
+
+    def __init__(self, service: Callable[[], Service]) -> None:
+        self._service = service
+
+    async def list_(self, kind: Kind, after: str | None = None) -> Reply:
+        """
+        List what there is: evaluators, templates (evaluators to start from), datasets, runs, or sandboxes.
+
+        A long list has `next`: give it as `after`.
+        """
+        service = self._service()
+        if kind == "templates":
+            found = await service.templates_listed()
+            return {"items": [{"name": one.name, "about": _sentence(one.description)} for one in found]}
+        if kind == "sandboxes":
+            return {"items": [one.model_dump(mode="json", exclude_defaults=True) for one in await service.fits()]}
+        if kind == "evaluators":
+            return as_reply(await service.evaluators(after, _LISTED))
+        if kind == "datasets":
+            return as_reply(await service.datasets(after, _LISTED))
+        page = await service.runs(after, _LISTED)
+        return as_reply({"items": [_short(one) for one in page.items], "next": page.next})
+
+    async def show(
+        self,
+        kind: Literal["evaluator", "template", "dataset", "run"],
+        name: Name,
+        first: First = 1,
+        count: Annotated[int, Field(ge=1, le=_ROWS)] = 5,
+        language: Language = "python",
+    ) -> Reply:
+        """
+        Show one thing: an evaluator's source and parameters (`NAME`, or `NAME@3` for a version), a template's source in
+        a `language`, some rows of a dataset (`first`, `count`), or a run with its summary.
+        """
+        service = self._service()
+        if kind == "evaluator":
+            version = await service.evaluator(name)
+            source, how = version.source, version.how_read
+            about = await service.check(
+                CheckRequest(source=source, language=version.language, dialect=how["dialect"], entry=how["entry"])
+            )
+            parts = about.model_dump(mode="json", include={"parameters", "outputs", "packages", "mapping", "problems"})
+            return _source(version.model_dump(mode="json"), parts)
+        if kind == "template":
+            return _template({one.name: one for one in await service.templates()}, name, language)
+        if kind == "dataset":
+            return as_reply(await service.dataset_rows(name, first, count))
+        return as_reply(await service.run(name))
+
+    async def check(
+        self, source: Source, language: Language = "python", dialect: Name | None = None, entry: Name | None = None
+    ) -> Reply:
+        """
+        Read a script without running it: its parameters, outputs and packages, or `problems` with line and column.
+
+        A script defines `evaluate`. Its parameters are columns (`output`, `reference`, `input`, `metadata`), and it
+        returns a score, a label, a bool, or {"label": …, "score": …, "explanation": …}. Scripts of promptfoo,
+        LangSmith, Langfuse, Braintrust, OpenAI's graders and others are taken as they are; where one could be several,
+        `dialect` and `entry` (its function) say which.
+        """
+        return as_reply(
+            await self._service().check(CheckRequest(source=source, language=language, dialect=dialect, entry=entry))
+        )
+
+    async def try_(
+        self,
+        source: Source | None = None,
+        evaluator: Name | None = None,
+        language: Language = "python",
+        rows: Annotated[list[dict[str, Any]] | None, Field(max_length=MOST_TRIED)] = None,
+        dataset: Name | None = None,
+        first: First = 1,
+        count: Annotated[int, Field(ge=1, le=_ROWS)] = 5,
+        mapping: Mapping | None = None,
+        values: Values | None = None,
+        sandbox: Sandbox = None,
+        timeout: Timeout = None,
+        dialect: Name | None = None,
+        entry: Name | None = None,
+    ) -> Reply:
+        """
+        Score a few rows at once, in a sandbox, and keep nothing.
+
+        Give a `source`, or a kept `evaluator`; and `rows`, or `count` rows of a kept `dataset` from `first`. Each
+        result shows the arguments after mapping, the result, what was printed, and for an error its line in the script.
+        Use it before `save`.
+        """
+        request = EvaluateRequest(
+            evaluator=evaluator,
+            source=source,
+            language=language if source else None,
+            dialect=dialect,
+            entry=entry,
+            rows=rows,
+            dataset=dataset,
+            first=first,
+            count=count,
+            mapping=InputMapping(paths=mapping or {}, literals=values or {}),
+            sandbox=config_or_preset(sandbox),
+            limits=_limits(timeout),
+        )
+        reply = await self._ask_evaluator(evaluator, self._service().evaluate(request))
+        tally = Tally()
+        for row in reply.results:
+            tally.add(row.result)
+        counts = tally.summary().model_dump(include={"rows", "scored", "abstained", "failed", "lost", "mean"})
+        about = {"summary": counts, "sandbox": reply.sandbox, "why": reply.why, "seconds": round(reply.seconds, 3)}
+        problems = [one.model_dump(mode="json") for one in reply.problems]
+        return as_reply({**about, "problems": problems, "results": [_tried(row) for row in reply.results]})
+
+    async def save(
+        self,
+        source: Source,
+        name: Name,
+        language: Language = "python",
+        expected: Name | None = None,
+        dialect: Name | None = None,
+        entry: Name | None = None,
+    ) -> Reply:
+        """
+        Keep a script as an evaluator, or as a new version of the one with this name; versions never change.
+
+        `expected` is the version that you edited: if somebody saved another one meanwhile, it is refused.
+        """
+        given = EvaluatorInput(source=source, name=name, language=language, dialect=dialect, entry=entry)
+        found = await self._service().save_evaluator(given, expected=expected)
+        return as_reply(found.model_dump(mode="json", exclude={"source"}) | {"reference": found.reference})
+
+    async def add_dataset(self, name: Name, rows: Rows) -> Reply:
+        """Keep rows as a dataset, to `run` evaluators on. At most 1,000; larger files are uploaded on the page."""
+
+        async def stream() -> AsyncIterator[bytes]:
+            for row in rows:
+                yield json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+        return as_reply(await self._service().add_dataset(stream(), f"{name}.jsonl"))
+
+    async def run(
+        self,
+        evaluator: Name,
+        dataset: Name,
+        mapping: Mapping | None = None,
+        values: Values | None = None,
+        limit: Annotated[int | None, Field(ge=1, le=1 << 40, description="Only so many rows, from the first.")] = None,
+        keep: Annotated[list[str], Field(max_length=100, description="Columns that results carry, or all.")]
+        | None = None,
+        repeat: Annotated[int, Field(ge=1, le=100)] = 1,
+        seed: Annotated[int | None, Field(ge=-(1 << 63), lt=1 << 63)] = None,
+        sandbox: Sandbox = None,
+        timeout: Timeout = None,
+        require: Annotated[list[str], Field(max_length=50, description="Gates, such as mean>=0.8.")] | None = None,
+        title: Annotated[str, Field(max_length=200)] = "",
+    ) -> Reply:
+        """Start a run of a kept evaluator over all rows of a kept dataset; return its `id` at once, for `status`."""
+        spec = RunSpec(
+            evaluator=evaluator,
+            dataset=dataset,
+            sandbox=config_or_preset(sandbox),
+            limits=_limits(timeout),
+            mapping=InputMapping(paths=mapping or {}, literals=values or {}),
+            seed=seed,
+            repeat=repeat,
+            limit=limit,
+            keep=tuple(keep or ()),
+            require=tuple(require or ()),
+            title=title,
+        )
+        return as_reply(_short(await self._ask_evaluator(evaluator, self._service().start_run(spec))))
+
+    async def _ask_evaluator(self, evaluator: str | None, asked: Awaitable[T]) -> T:
+        """What is asked of an evaluator. A template is none before it is saved, which its name does not show."""
+        try:
+            return await asked
+        except NotStoredError:
+            if evaluator not in {one.name for one in await self._service().templates_listed()}:
+                raise
+            shown = f'`show` with {{"kind": "template", "name": "{evaluator}"}}'
+            raise ServiceError(
+                "not-found", f"{evaluator} is a template, not an evaluator; call {shown}, then `save` its source"
+            ) from None
+
+    async def status(self, run: Name, wait: Annotated[float, Field(ge=0, le=60)] = 20) -> Reply:
+        """A run's state, progress, and in the end its summary. Waits up to `wait` seconds for the end."""
+        service = self._service()
+        last: RunEvent | None = None
+        with anyio.move_on_after(wait):
+            async for event in service.events(run, 0):
+                last = event
+                if isinstance(event.data, StateChange) and event.data.state in OVER:
+                    break
+        found = await service.run(run)
+        progress = last.data.model_dump(mode="json") if last is not None and isinstance(last.data, Progress) else None
+        return as_reply(found.model_dump(mode="json", exclude_none=True) | ({"progress": progress} if progress else {}))
+
+    async def cancel(self, run: Name) -> Reply:
+        """Stop a run; its results so far stay."""
+        return as_reply(_short(await self._service().cancel(run)))
+
+    async def results(
+        self,
+        run: Name,
+        order: Order = "worst",
+        outcome: Outcome | None = None,
+        label: Annotated[str | None, Field(max_length=200)] = None,
+        error: ErrorKind | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        search: Annotated[str, Field(max_length=200)] = "",
+        first: Annotated[int, Field(ge=0, le=1_000_000)] = 0,
+        count: Annotated[int, Field(ge=1, le=_ROWS)] = 5,
+    ) -> Reply:
+        """
+        Rows of a run with their results, the worst first: failed, then abstained, then the worst scores.
+
+        `order` may be `row` or `best`; the others filter, and `low` and `high` bound the score. `total` counts those
+        that match.
+        """
+        chosen = Selection(
+            order=order,
+            outcome=outcome,
+            label=label,
+            error=error,
+            low=low,
+            high=high,
+            search=search,
+            first=first,
+            count=count,
+        )
+        return as_reply(await self._service().results(run, chosen))
+
+    async def compare(self, base: Name, new: Name, by: Annotated[str | None, Field(max_length=200)] = None) -> Reply:
+        """
+        Compare two runs of one dataset: is `new` better than `base`? The verdict is by the 95 % interval of the mean
+        difference of paired rows; `by` is a column to group by.
+        """
+        return as_reply(await self._service().compare(base, new, by=by))
+
+
+def _template(known: dict[str, Template], name: str, language: Language) -> Reply:
+    if (found := known.get(name)) is None:
+        near = suggestion(name, known) or '; `list` with {"kind": "templates"} names them'
+        raise ServiceError("not-found", f"there is no template {printable(name, 80)!r}{near}")
+    if language not in found.sources:
+        raise ServiceError("not-found", f"the template {name} is in {', '.join(found.sources)} only; ask for that")
+    about = {"name": name, "description": found.description, "languages": list(found.languages)}
+    return {**about, "source": found.sources[language]}
+
+
+def _sentence(text: str) -> str:
+    """The first sentence."""
+    return re.split(r"(?<=\.)\s|\n\s*\n", text.strip(), maxsplit=1)[0][:200].replace("\n", " ")
+
+
+def _source(version: Reply, about: Reply) -> Reply:
+    """An evaluator's source is shown whole: it is there to be edited."""
+    source = version.pop("source")
+    return {**as_reply({**version, **about}), "source": source}
+
+
+def _tried(row: TriedRow) -> Reply:
+    result = row.result
+    keep = {"number", "id", "outcome", "label", "score", "explanation", "outputs", "error", "stdout", "duration_ms"}
+    found = result.model_dump(mode="json", include=keep, exclude_defaults=True)
+    place = {"line": row.line, "column": row.column} if row.line is not None else {}
+    seen = {"left_out": "arguments and returned value are too large"} if row.left_out else {}
+    return {**found, **place, "arguments": row.arguments, "returned": row.returned, **seen}
+
+
+def _short(run: RunInfo) -> Reply:
+    """A run without its summary."""
+    names = {"id", "title", "evaluator", "number", "dataset", "sandbox", "state", "total", "rows", "counts", "error"}
+    found: Reply = run.model_dump(mode="json", include=names, exclude_none=True)
+    return found
+
+
+def _limits(timeout: float | None) -> Limits:
+    return Limits() if timeout is None else Limits(timeout=timeout)

@@ -1,0 +1,166 @@
+"""What the parts of the service share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import ParamSpec, TypeVar, Unpack
+
+from runner.core.text import listed, printable, suggestion
+from runner.core.types import Evaluator
+from runner.engine.arguments import config_or_preset
+from runner.inputs.datasets.work import AbandonedError, Gone, until
+from runner.inputs.evaluators.load import HowRead, how_named, parse_evaluator
+from runner.results.store.errors import NotStoredError
+from runner.results.store.store import Store
+from runner.results.store.types import EvaluatorVersion
+from runner.runs.pool.pool import Pool
+from runner.server.service.errors import ServiceError
+from runner.server.service.rows import FIRST_ROWS, some_rows
+from runner.server.service.scripts import Machine, language_of, stem_of
+from runner.server.service.settings import Settings
+from runner.server.service.types import DatasetRows
+from sandboxes.base import Language, SandboxConfig
+from sandboxes.registry import backends
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_SLOW = 4
+"""Things that may take long, at once: the threads of all other requests are not theirs to take."""
+_THREADS = ThreadPoolExecutor(40, "evalcell")
+"""Of all other calls that block. A thread is taken until its call ends, also if nobody waits for that any more."""
+_SCRIPTS = 128
+"""Of those that are kept, the ones that are not asked for again while nothing was written: a thread takes longer."""
+_NEAR = 8
+"""Looks at the first rows of datasets, at once."""
+
+
+class Part:
+    """A part of the service, over the store, the pool and what this server allows."""
+
+    def __init__(self, store: Store, pool: Pool, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.store = store
+        self.pool = pool
+        self._machine = Machine(self.settings.active)
+        self._going: set[Gone] = set()
+        """Slow work under way; each is set when it is to end."""
+        self._stopped = False
+        self._slow = ThreadPoolExecutor(_SLOW, "evalcell slow")
+        self._scripts: dict[str, tuple[int, tuple[EvaluatorVersion, Evaluator]]] = {}
+        self._near = ThreadPoolExecutor(_NEAR, "evalcell rows")
+
+    @property
+    def incoming(self) -> Path | None:
+        """The folder for files that are not accepted yet, or are gone soon. None: the system's."""
+        return None
+
+    async def _slowly(self, call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+        """As `threaded`, but few at once: others find a thread meanwhile. It ends with its request, or the server."""
+        return await self._ending(self._slow, partial(call, *args, **more))
+
+    async def _ending(self, threads: Executor, call: Callable[[], T]) -> T:
+        gone = Gone()
+        self._going.add(gone)
+        try:
+            if self._stopped:
+                raise AbandonedError
+            context = copy_context()
+            context.run(until, gone)
+            return await asyncio.get_running_loop().run_in_executor(threads, context.run, call)
+        except AbandonedError:
+            raise ServiceError("stopping", "the server is stopping; send the request again when it is back") from None
+        finally:
+            gone.set()
+            self._going.discard(gone)
+
+    def end_slow_work(self) -> None:
+        """For good: the server stops, and its threads would hold it up."""
+        self._stopped = True
+        for gone in list(self._going):
+            gone.set()
+
+    async def _rows(self, name: str, first: int, count: int) -> DatasetRows:
+        """
+        Rows of a dataset. Raises what `some_rows` does.
+
+        It may take long to read up to them, however few they are: others find a thread meanwhile, also to look at the
+        first rows of something else.
+        """
+        call = partial(some_rows, self.store, name, first, count)
+        return await self._ending(self._near if first + count <= FIRST_ROWS else self._slow, call)
+
+    async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
+        """The config, or that of the backend or preset of a name, if this server allows it. Raises ServiceError."""
+        if isinstance(wanted, str) and isinstance(wanted := config_or_preset(name := wanted), str):
+            try:
+                wanted = (await threaded(self.store.preset, name)).config
+            except NotStoredError:
+                presets = [one.name for one in (await threaded(self.store.presets, None, 100)).items]
+                known = [one for one in backends() if one not in self.settings.refused()] + presets
+                near = suggestion(name, known) or f"; there are {listed(known, 20)}"
+                raise ServiceError(
+                    "not-found", f"there is no sandbox or preset of one named {printable(name, 64)!r}{near}"
+                ) from None
+        config = SandboxConfig() if wanted is None else wanted
+        self.settings.refuse(config)
+        return config
+
+    async def _script(self, reference: str) -> tuple[EvaluatorVersion, Evaluator]:
+        """A version that is kept, and its script. Raises NotStoredError, and EvaluatorError if it is taken no more."""
+
+        changes = self.store.changes()
+        kept = self._scripts.get(reference)
+        if kept is not None and changes is not None and kept[0] == changes:
+            return kept[1]
+
+        def found() -> tuple[EvaluatorVersion, Evaluator]:
+            version = self.store.evaluator(reference)
+            return version, parsed_version(version)
+
+        made = await threaded(found)
+        if changes is not None:
+            if len(self._scripts) >= _SCRIPTS:
+                self._scripts.clear()
+            self._scripts[reference] = changes, made
+        return made
+
+    async def _parsed(
+        self,
+        source: str,
+        language: Language | None = None,
+        file_name: str | None = None,
+        name: str | None = None,
+        **how: Unpack[HowRead],
+    ) -> Evaluator:
+        """A script that was sent. Raises EvaluatorError, and ServiceError for one that is too large."""
+        most = self.settings.script_bytes
+        if len(source.encode("utf-8", "replace")) > most:
+            raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
+        how = how if file_name is None else how_named(file_name, how)
+        return await threaded(parsed, source, name or stem_of(file_name), language_of(file_name, language), **how)
+
+
+async def threaded(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """What the call returns, which blocks. A caller that is cancelled goes on at once; the call ends by itself."""
+    return await _in_thread(_THREADS, partial(call, *args, **more))
+
+
+async def _in_thread(threads: Executor, call: Callable[[], T]) -> T:
+    # Not by a limiter of those who wait: clients that hang up would leave their places, and threads behind.
+    return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, call)
+
+
+@lru_cache(256)
+def parsed(source: str, name: str, language: Language, **how: Unpack[HowRead]) -> Evaluator:
+    """A script, read at most once while it is used. Raises EvaluatorError."""
+    return parse_evaluator(source, name, language=language, **how)
+
+
+def parsed_version(version: EvaluatorVersion) -> Evaluator:
+    """The script of a version that is kept. Raises EvaluatorError."""
+    return parsed(version.source, version.name, version.language, **version.how_read)

@@ -1,0 +1,280 @@
+"""Runs of the service: begun, watched, stopped, looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeVar
+
+from anyio import to_thread
+
+from runner.core.errors import InputError
+from runner.results.compare.files import Source
+from runner.results.compare.flips import FlipPage
+from runner.results.compare.pairs import Wish
+from runner.results.compare.runs import check_tolerance, compare_sources, compare_with_flips
+from runner.results.compare.types import Comparison, Flips
+from runner.results.store.errors import InUseError, NotStoredError, StoreError
+from runner.results.store.types import OVER, Page, RunInfo, RunSpec, RunState, Selected, Selection
+from runner.runs.stored import source_of
+from runner.server.service.claims import RENEWED
+from runner.server.service.downloads import Download, Format, as_table, joined, table
+from runner.server.service.errors import ServiceError
+from runner.server.service.feed import Feed
+from runner.server.service.folders import Folders
+from runner.server.service.part import Part, threaded
+from runner.server.service.queue import Queue
+from runner.server.service.request import checked, job_of, request_of
+from runner.server.service.summaries import summary_of
+from runner.server.service.types import RunEvent
+
+T = TypeVar("T")
+LOG = logging.getLogger("evalcell.runs")
+BEAT = 15.0
+"""Seconds without an event after which a watcher is told that the connection lives."""
+_LOOK = 2.0
+"""Seconds between looks at a run that another process does."""
+_STOPPED = 2 * RENEWED
+"""Seconds in which another server has noticed that a run of its is to be stopped."""
+_FIRST = FlipPage()
+
+
+class Runs(Part):
+    """What can be done with runs."""
+
+    queue: Queue
+    folders: Folders
+    _summaries: dict[str, asyncio.Future[RunInfo]]
+    """Those that are being made, by run."""
+
+    async def start_run(self, spec: RunSpec) -> RunInfo:
+        """
+        Queue a run. What can be checked before is: script, columns, gates, sandbox.
+
+        Raises ServiceError, NotStoredError, and what `runner.evaluate` does before its first row.
+        """
+        config = await self._config(spec.sandbox)
+        self.settings.refuse_limits(spec.limits)
+        version, script = await self._script(spec.evaluator)
+        pinned = spec.model_copy(update={"evaluator": version.reference, "sandbox": config})
+
+        def make() -> RunInfo:
+            dataset = self.store.dataset(spec.dataset)
+            path = self.store.dataset_path(dataset)
+            request = self.settings.permitted(request_of(pinned, script, config, path))
+            words = checked(request, version.reference, dataset.name)
+            kept = pinned.model_copy(update={"sandbox": request.sandbox})
+            return self.store.create_run(kept, server=self.queue.server, command=words)
+
+        with self.queue.room():
+            info = await to_thread.run_sync(make)  # to its end: nobody would begin a run that is only kept
+            self.queue.add(info)
+        return info
+
+    async def runs(
+        self,
+        after: str | None = None,
+        count: int = 50,
+        *,
+        evaluator: str | None = None,
+        dataset: str | None = None,
+        states: tuple[RunState, ...] = (),
+    ) -> Page[RunInfo]:
+        """The runs, the newest first; after those of the store, those of the folders."""
+        if after is None or not after.startswith(Folders.PREFIX):
+            look = partial(self.store.runs, after, count, evaluator=evaluator, dataset=dataset, states=states)
+            page = await threaded(look)
+            if any(map(_of_a_command, page.items)):
+                await threaded(self.store.end_abandoned)
+                page = await threaded(look)
+            if page.next is not None or not self.folders:
+                return page
+            items, after = page.items, None
+        else:
+            items = ()
+        more = await threaded(self.folders.runs, evaluator, dataset, states)
+        start = 0 if after is None else next((n for n, one in enumerate(more) if one.id > after), len(more))
+        room = max(0, count - len(items))
+        some = more[start : start + room]
+        last = some[-1].id if some else Folders.PREFIX
+        return Page(items=(*items, *some), next=last if start + room < len(more) else None)
+
+    async def run(self, id: str) -> RunInfo:
+        """One run. Raises NotStoredError."""
+        if self.folders.has(id):
+            return await threaded(self.folders.run, id)
+        info = await self._kept(id)
+        return await self._summed(info) if info.summary is None and info.state in OVER and info.rows else info
+
+    async def _summed(self, info: RunInfo) -> RunInfo:
+        """The run with a summary of what is stored: one that was cancelled or lost its server has none of its own."""
+        making = self._summaries.get(info.id)
+        if making is None:
+            making = self._summaries[info.id] = asyncio.ensure_future(self._slowly(self._sum, info))
+            making.add_done_callback(lambda _: self._summaries.pop(info.id, None))
+        return await asyncio.shield(making)
+
+    def _sum(self, info: RunInfo) -> RunInfo:
+        try:
+            return self.store.set_summary(info.id, info.rows, summary_of(self.store, info, self.incoming))
+        except (InputError, StoreError) as error:
+            LOG.warning("its results cannot be summed up: %s", error, extra={"run": info.id})
+            return info
+
+    async def _kept(self, id: str) -> RunInfo:
+        """A run of the store; one whose command was killed has failed."""
+        info = await threaded(self.store.run, id)
+        if _of_a_command(info):
+            await threaded(self.store.end_abandoned)
+            info = await threaded(self.store.run, id)
+        return info
+
+    async def cancel(self, id: str) -> RunInfo:
+        """Stop a run for good, with its script; what is stored stays. Raises NotStoredError and ServiceError."""
+        info = await self._own(id)
+        if info.state in OVER:
+            raise ServiceError("run-state", f"the run is {info.state} already; nothing is left to cancel")
+        await self._stop(info)
+        return await threaded(self.store.run, id)
+
+    async def _stop(self, info: RunInfo) -> None:
+        """Stop a run, also at another server that has the same store. Raises ServiceError for that of a command."""
+        if await self.queue.cancel(info.id):
+            return
+        if info.owner == "cli":
+            raise ServiceError("run-state", "another process does this run; stop it there")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOPPED):
+                while (await threaded(self.store.ask_to_stop, info.id)).state not in OVER:
+                    await asyncio.sleep(_LOOK / 4)
+
+    async def resume(self, id: str) -> RunInfo:
+        """Let a run that failed or was cancelled go on after its last stored row. Raises ServiceError."""
+        await self._own(id)
+        with self.queue.room(id):
+            info = await self._own(id)  # as it is now that nobody else changes it
+            if info.owner == "cli":
+                raise ServiceError("run-state", f"a command did this run; run it again: {info.command}")
+            try:
+                request = await threaded(job_of, self.store, id)
+            except NotStoredError as error:
+                raise ServiceError("run-state", str(error)) from None
+            await threaded(self.settings.permitted, request)
+            try:
+                queued = await to_thread.run_sync(self.store.requeue, id, self.queue.server)
+            except InUseError as error:
+                raise ServiceError("run-state", str(error)) from None
+            self.queue.add(queued)
+        return queued
+
+    async def delete_run(self, id: str, *, force: bool = False) -> int:
+        """Delete a run with its results; the bytes that the disk gets back. With `force` it is cancelled before."""
+        info = await self._own(id)
+        if force and info.state not in OVER:
+            await self._stop(info)
+        return await threaded(self.store.delete_run, id, force=force)
+
+    async def results(self, id: str, selection: Selection | None = None) -> Selected:
+        """Chosen results of a run. Raises NotStoredError."""
+        chosen = Selection() if selection is None else selection
+        select = self.folders.select if self.folders.has(id) else self.store.select
+        return await (self._slowly(select, id, chosen) if chosen.search else threaded(select, id, chosen))
+
+    async def events(self, id: str, after: int = 0) -> AsyncIterator[RunEvent]:
+        """What happens to a run after so many stored rows: its state first, how it ended last."""
+        async for event in self.watch(id, after, BEAT):
+            if event is not None:
+                yield event
+
+    async def watch(self, id: str, after: int, beat: float) -> AsyncIterator[RunEvent | None]:
+        """As `events`, with None after each `beat` seconds without one."""
+        feed = self.queue.feed(id)
+        if feed is not None:
+            async for event in feed.watch(after, beat):
+                yield event
+            return
+        info = await self.run(id)
+        feed = Feed(info)
+        feed.closed = info.state in OVER
+        if feed.closed:
+            async for event in feed.watch(after, beat):
+                yield event
+            return
+        # Another process does it: what it stores is looked at now and then. No group of tasks: who watches may leave in
+        # the middle.
+        looking = asyncio.create_task(self._look(id, feed), name=f"look at {id}")
+        try:
+            async for event in feed.watch(after, beat):
+                yield event
+        finally:
+            looking.cancel()
+
+    async def _look(self, id: str, feed: Feed) -> None:
+        while not feed.closed:
+            await asyncio.sleep(_LOOK)
+            try:
+                feed.catch_up(await self.run(id))
+            except NotStoredError:
+                feed.end()  # it was deleted
+            except (InputError, StoreError) as error:
+                LOG.warning("the run cannot be looked at: %s", error, extra={"run": id})
+
+    async def download(self, id: str, format: Format) -> Download:
+        """All results of a run as a file. Raises NotStoredError."""
+        info = await self.run(id)
+        if self.folders.has(id):
+            paths = [(await threaded(self.folders.source, id)).path]
+        else:
+            paths = [segment.path for segment in await threaded(self.store.segments, id)]
+        if format == "jsonl":
+            return joined(info, paths)
+        return as_table(info, format, await self._slowly(table, paths, format, self.incoming))
+
+    async def compare(
+        self,
+        base: str,
+        new: str,
+        *,
+        by: str | None = None,
+        cluster: str | None = None,
+        tolerance: float = 0.0,
+    ) -> Comparison:
+        """Two runs of one dataset, row by row: is `new` better than `base`? Raises NotComparableError."""
+        check_tolerance(tolerance)
+        wish = Wish(tolerance, by, cluster, False)
+        return await self._compared(base, new, lambda sources: compare_sources(sources, wish))
+
+    async def flips(self, base: str, new: str, page: FlipPage = _FIRST) -> tuple[Comparison, Flips]:
+        """The comparison, and the rows whose outcome, score or label is another. Raises NotComparableError."""
+        return await self._compared(base, new, lambda sources: compare_with_flips(sources, Wish(), page))
+
+    async def _compared(self, base: str, new: str, compare: Callable[[tuple[Source, Source]], T]) -> T:
+        infos = await self.run(base), await self.run(new)
+
+        def compared() -> T:
+            with self._source(infos[0]) as one, self._source(infos[1]) as other:
+                return compare((one, other))
+
+        return await self._slowly(compared)
+
+    @contextmanager
+    def _source(self, info: RunInfo) -> Iterator[Source]:
+        """The results of a run as one file, and what its manifest would tell. Blocks."""
+        if self.folders.has(info.id):
+            yield self.folders.source(info.id)
+            return
+        with source_of(self.store, info, self.incoming) as source:
+            yield source
+
+    async def _own(self, id: str) -> RunInfo:
+        if self.folders.has(id):
+            raise ServiceError("read-only", "a results folder is only read; change it where it was written")
+        return await self._kept(id)
+
+
+def _of_a_command(info: RunInfo) -> bool:
+    """Whether a command does the run, unless it was killed."""
+    return info.owner == "cli" and info.state == "running"

@@ -1,0 +1,151 @@
+"""What a server allows, and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field
+
+from runner.core.types import Evaluator
+from runner.engine.request import RunRequest
+from runner.inputs.evaluators.load import MAX_SOURCE
+from runner.inputs.evaluators.resolve import choose
+from runner.server.service.errors import ServiceError
+from sandboxes.base import Limits, Model, SandboxConfig
+from sandboxes.errors import SandboxError, UnsupportedConfigError
+from sandboxes.registry import backends, find
+
+
+class Settings(Model):
+    """What a server allows, and its bounds. Who starts it decides; no request can change them."""
+
+    sandboxes: tuple[str, ...] = ()
+    """Those that may be used. Empty: all of this machine."""
+    allow_weak_isolation: bool = False
+    allow_network: bool = False
+    env: tuple[str, ...] = ()
+    """Names of variables of the server that scripts may ask for."""
+    folders: tuple[Path, ...] = ()
+    """Folders with results of the command line, which are shown."""
+    script_bytes: int = Field(default=MAX_SOURCE, gt=0, le=MAX_SOURCE)
+    dataset_bytes: int = Field(default=2 << 30, gt=0)
+    body_bytes: int = Field(default=16 << 20, gt=0)
+    """Of any other request."""
+    log_rows: bool = False
+    """Whether each row that failed or was lost is logged."""
+    runs: int = Field(default=4, ge=1, le=64)
+    """Runs that go on at once; others are queued."""
+    waiting: int = Field(default=100, ge=0, le=10_000)
+    """The most runs that are queued; one more is refused for now."""
+    timeout: float = Field(default=600.0, gt=0, le=86_400)
+    """The longest time that a request may give one call, in seconds."""
+    memory: int = Field(default=4 << 30, gt=0)
+    """The most memory that a request may give a script, in bytes."""
+    output: int = Field(default=8 << 20, gt=0)
+    """The most bytes that a request may let one call print, or return."""
+    active: Mapping[str, str] = Field(default_factory=dict)
+    """What is active in the allowed providers, as it was at the start: their keys are not kept in this process."""
+
+    def refused(self) -> dict[str, str]:
+        """The sandboxes that this server does not allow, each with why, and what to do."""
+        found = {}
+        for backend in backends().values():
+            if self.sandboxes and backend.name not in self.sandboxes:
+                allowed = ", ".join(self.sandboxes)
+                found[backend.name] = f"this server allows {allowed}; start it with --sandbox {backend.name}"
+            elif not self.sandboxes and backend.elsewhere:
+                found[backend.name] = (
+                    f"scripts and rows would leave this machine; start the server with --sandbox {backend.name}"
+                )
+            elif backend.hidden and backend.name not in self.sandboxes:
+                found[backend.name] = f"there is no sandbox named {backend.name!r}"
+        return found
+
+    def refuse(self, config: SandboxConfig) -> None:
+        """Raise ServiceError for a config that this server does not allow."""
+        if _is_named(config) and (why := self.refused().get(config.backend)):
+            raise ServiceError("not-allowed", why)
+        if config.network and not self.allow_network:
+            raise ServiceError("not-allowed", "scripts get no network here; start the server with --allow-network")
+        if config.allow_weak_isolation and not self.allow_weak_isolation:
+            raise ServiceError(
+                "not-allowed", "weak isolation is not allowed here; start the server with --allow-weak-isolation"
+            )
+        if config.disk is not None and config.disk > self.memory:
+            raise ServiceError("not-allowed", f"files hold at most {self.memory >> 20:,} MB here; lower `disk`")
+        if config.files or config.env_file is not None:
+            raise ServiceError("not-allowed", "a request names no files of the server; score them on the command line")
+        if strange := [name for name in config.env if name not in self.env]:
+            raise ServiceError(
+                "not-allowed", f"scripts do not see {', '.join(strange)} here; start the server with --env {strange[0]}"
+            )
+
+    def chooses(self, config: SandboxConfig) -> bool:
+        """Whether the server says which sandbox a request gets: it allows only some, and the request names none."""
+        return bool(self.sandboxes) and not _is_named(config)
+
+    def permitted(self, request: RunRequest) -> RunRequest:
+        """
+        The request, whose sandbox is one that this server allows, also where none is named.
+
+        Raises ServiceError, and UnsupportedConfigError if no sandbox has what is asked. Blocks.
+        """
+        config, evaluator = request.sandbox, request.evaluator
+        assert isinstance(evaluator, Evaluator)
+        self.refuse(config)
+        self.refuse_limits(request.limits)
+        if not self.chooses(config):
+            return request
+        choice = choose(evaluator, config)
+        backend, why = choice.config.backend, self.refused().get(choice.config.backend)
+        if why is not None:
+            # Rows leave this machine only where a request says so, or the server has no other sandbox.
+            mine = [name for name in self.sandboxes if len(self.sandboxes) == 1 or not backends()[name].elsewhere]
+            able = next((name for name in mine if _has_all(name, evaluator, config)), None)
+            if able is None:
+                raise ServiceError("not-allowed", f"{choice.why}: {why}")
+            backend = able
+        return request.model_copy(update={"sandbox": config.model_copy(update={"backend": backend})})
+
+    def refuse_limits(self, limits: Limits) -> None:
+        """Raise ServiceError for limits beyond those of this server."""
+        if max(limits.timeout, limits.load_timeout) > self.timeout:
+            raise ServiceError("not-allowed", f"a call gets at most {self.timeout:g} s here; lower `limits.timeout`")
+        if limits.memory > self.memory:
+            raise ServiceError(
+                "not-allowed", f"a script gets at most {self.memory >> 20:,} MB here; lower `limits.memory`"
+            )
+        if limits.output > self.output or limits.result > self.output:
+            raise ServiceError(
+                "not-allowed",
+                f"a call may say at most {self.output >> 20:,} MB here; lower it in `limits`",
+            )
+
+    def check(self) -> Self:
+        """With what is `active`. Raises UnsupportedConfigError or SandboxUnavailableError for what cannot be kept."""
+        active = {}
+        for name in self.sandboxes:
+            can = find(name).capabilities
+            if self.allow_network and len(self.sandboxes) == 1 and not can.network:
+                raise UnsupportedConfigError(f"the {name} sandbox has no network; leave --allow-network out")
+            tier = find(name).check()
+            if can.elsewhere:
+                active[name] = tier
+        return self.model_copy(update={"active": active})
+
+
+def _is_named(config: SandboxConfig) -> bool:
+    return "backend" in config.model_fields_set or type(config) is not SandboxConfig
+
+
+def _has_all(name: str, evaluator: Evaluator, config: SandboxConfig) -> bool:
+    """Whether a sandbox has all that a script and a config ask for."""
+    try:
+        can = find(name).capabilities
+        choose(evaluator, config.model_copy(update={"backend": name}))
+    except (UnsupportedConfigError, SandboxError):
+        return False
+    wants = ((config.packages or config.lock, can.packages), (config.env, can.env), (config.network, can.network))
+    return all(has for asked, has in wants if asked)

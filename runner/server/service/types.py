@@ -1,0 +1,214 @@
+"""What the service takes and gives, as JSON can hold it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from runner.core.text import printable
+from runner.core.types import Aggregate, DialectFailures, InputMapping, OutputConfig, Parameter
+from sandboxes.base import Language, Limits, Model, Problem, SandboxConfig
+
+MOST_WORD = 200
+"""Characters of a dialect or an entry."""
+Word = Annotated[str | None, Field(max_length=MOST_WORD)]
+MOST_ROWS = 100
+"""Rows of one dry run."""
+
+
+class CheckRequest(Model):
+    """A script to look at; it is not run."""
+
+    source: str
+    language: Language | None = None
+    """None: by the file's name, else Python."""
+    file_name: str | None = Field(default=None, max_length=255)
+    dialect: Word = None
+    """The tool that it was written for, or `native`. None: that of its header, else the one that is seen."""
+    entry: Word = None
+    """What is called in a script of another tool."""
+
+
+class Checked(Model):
+    """What a script is. With `problems` it is no evaluator yet, and the other fields may be empty."""
+
+    name: str
+    language: Language
+    version: str = ""
+    description: str = ""
+    dialect: str | None = None
+    entry: str | None = None
+    reads_as: str = ""
+    """What a script of another tool is read as, in words."""
+    parameters: tuple[Parameter, ...] = ()
+    accepts_any: bool = False
+    aggregate: Aggregate | None = None
+    outputs: dict[str, OutputConfig] = Field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+    mapping: InputMapping = InputMapping()
+    problems: tuple[Problem, ...] = ()
+    """Lines and columns count from 1."""
+
+
+class EvaluatorInput(Model):
+    """An evaluator to be kept. A name that is there already gets a new version."""
+
+    source: str
+    name: str | None = Field(default=None, max_length=64)
+    """None: the file's name, or one made of the script's description."""
+    language: Language | None = None
+    file_name: str | None = Field(default=None, max_length=255)
+    dialect: Word = None
+    entry: Word = None
+    dialect_failures: DialectFailures = "failed"
+
+
+class EvaluateRequest(Model):
+    """
+    A few rows to be scored at once: a dry run, or a way to use evalcell from another program.
+
+    The evaluator is one that is kept, or a `source`; the rows are here, or in a dataset that is kept.
+    """
+
+    evaluator: str | None = Field(default=None, max_length=200)
+    """`name`, `name@3` or `name@` and the beginning of a version."""
+    source: str | None = None
+    language: Language | None = None
+    dialect: Word = None
+    entry: Word = None
+    dialect_failures: DialectFailures = "failed"
+    rows: list[dict[str, Any]] | None = Field(default=None, max_length=MOST_ROWS)
+    dataset: str | None = Field(default=None, max_length=200)
+    first: int = Field(default=1, ge=1, le=1 << 53)
+    """Of the dataset, the first row to score."""
+    count: int = Field(default=5, ge=1, le=MOST_ROWS)
+    mapping: InputMapping = InputMapping()
+    sandbox: str | SandboxConfig | None = None
+    """The name of a preset, or a config. None: the sandbox that fits the script."""
+    limits: Limits = Limits()
+    seed: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 63)
+
+
+class SandboxFit(Model):
+    """Whether a sandbox can run an evaluator here."""
+
+    backend: str
+    fits: bool
+    why_not: str = ""
+    """With the next step."""
+    protects: tuple[str, ...] = ()
+    """What it enforces, in words."""
+    tier: str = ""
+    """What is active on this machine."""
+    elsewhere: bool = False
+    """Whether scripts and rows leave this machine."""
+    recommended: bool = False
+
+
+class TemplateInfo(Model):
+    """An evaluator that comes with evalcell, without its source."""
+
+    name: str
+    description: str
+    languages: tuple[Language, ...]
+
+
+class Template(TemplateInfo):
+    """An evaluator that comes with evalcell."""
+
+    sources: dict[Language, str]
+
+
+class DatasetRow(Model):
+    """One row as the file has it."""
+
+    number: int
+    row: dict[str, Any] | None
+    error: str | None = None
+    """Why it cannot be read."""
+
+
+class DatasetRows(Model):
+    """Some rows of a dataset."""
+
+    dataset: str
+    first: int
+    total: int | None
+    columns: tuple[str, ...]
+    """Of these rows, in the order in which they appear."""
+    rows: tuple[DatasetRow, ...]
+
+
+class Recognised(Model):
+    """What a file that was dropped is."""
+
+    kind: Literal["script", "dataset", "unknown"]
+    name: str
+    """A name that it could be kept by."""
+    language: Language | None = None
+    suffix: str = ""
+    why: str = ""
+    """Of what is unknown: what it should be; of a JSON file that is no array: the likely place of its rows."""
+
+
+class Progress(Model):
+    """How far a run is. The rows from `first` to `rows` are new since the last event of this watcher."""
+
+    first: int
+    rows: int
+    total: int | None
+    counts: dict[str, int]
+    """All rows so far by outcome."""
+    rate: float | None = None
+    """Rows a second, lately."""
+    seconds_left: float | None = None
+    mean: float | None = None
+    """Of the scores so far."""
+
+
+class StateChange(Model):
+    """The run's state now."""
+
+    state: str
+    error: str | None = None
+
+
+class RunEvent(Model):
+    """One event of a run. `id` is the number of rows that are stored: who names it later misses and doubles nothing."""
+
+    id: int
+    event: Literal["progress", "state"]
+    data: Progress | StateChange
+
+
+class ProblemDetails(Model):
+    """Why a request was refused, by RFC 9457. `type` is a path of this server that explains it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    """What is wrong, and the next step."""
+    retryable: bool = False
+    """Whether the same request may succeed later."""
+    instance: str = ""
+    errors: tuple[dict[str, Any], ...] | None = None
+    """Of a request that is not valid: each place in it, and what is wrong there."""
+    yours: str | None = None
+    """Of a conflict: the version that was changed,"""
+    theirs: str | None = None
+    """and the newest one."""
+    runs: tuple[str, ...] | None = None
+    """Of what is in use: the runs that use it, at most 100."""
+    why: str | None = None
+    """Of columns that are lacking: what is wrong, without the next step."""
+    paths: dict[str, str] | None = None
+    """Of columns that are lacking: likely paths of parameters; `COLUMN` where none is likely."""
+    values: tuple[str, ...] | None = None
+    """The parameters that take a value rather than a column."""
+
+
+def line(text: object, most: int = 600) -> str:
+    """A text as one line that is safe to print."""
+    return printable(" ".join(str(text).split()), most)

@@ -1,0 +1,106 @@
+"""What a script returns that is no score: nothing, or a number as text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import runner
+from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.returns import return_notes
+from sandboxes import SandboxUnavailableError, find
+from tests.cli.commands import evalcell
+
+_NONE = "None, which fails its row"
+_ENDS = "without a `return`"
+_TEXT = "returns a number as text"
+
+
+@pytest.mark.parametrize(
+    ("body", "notes"),
+    [
+        ("return 0.5", []),
+        ("return 'good'", []),
+        ("return {'score': None, 'explanation': 'why'}", []),
+        ("return '0.5'", [_TEXT]),
+        ("return f'{output:.2f}'", [_TEXT]),
+        ("return str(round(output, 2))", [_TEXT]),
+        ("return '1' if output else '0'", [_TEXT]),
+        ("return '3 stars'", []),
+        ("return None", [_NONE]),
+        ("return", [_NONE]),
+        ("pass", [_ENDS]),
+        ("if output:\n  return 1", [_ENDS]),
+        ("if output:\n  return 1\n else:\n  return 0", []),
+        ("for x in output:\n  return 1", [_ENDS]),
+        ("while True:\n  if output: return 1", []),
+        ("try:\n  return 1\n except ValueError:\n  pass", [_ENDS]),
+        ("try:\n  return 1\n except ValueError:\n  raise", []),
+        ("with output:\n  return 1", []),
+        ("def inner():\n  return '0.5'\n return inner", []),
+        ("raise ValueError", []),
+    ],
+)
+def test_check_sees_it_without_running(body: str, notes: list[str]) -> None:
+    found = return_notes(parse_evaluator(f"def evaluate(output):\n {body}\n", "e"))
+    assert len(found) == len(notes), found
+    assert all(note in text for note, text in zip(notes, found, strict=True))
+
+
+LANGUAGES = {
+    "py": (
+        "def evaluate(output):\n    if output == 'a':\n        return 1.0\n",
+        "def evaluate(output):\n    return '0.5' if output == 'a' else ' 1e-3 '\n",
+    ),
+    "ts": (
+        "export function evaluate({ output }: { output: string }) {\n  return output === 'a' ? 1 : null;\n}\n",
+        "export function evaluate({ output }: { output: string }) {\n  return output === 'a' ? '0.5' : ' 1e-3 ';\n}\n",
+    ),
+}
+
+
+@pytest.fixture(params=["py", "ts"])
+def suffix(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "ts":
+        try:
+            find("deno").check()
+        except SandboxUnavailableError as error:
+            pytest.skip(str(error))
+    (tmp_path / "rows.jsonl").write_text('{"output": "a"}\n{"output": "b"}\n')
+    for name, text in zip(("silent", "text"), LANGUAGES[request.param], strict=True):
+        (tmp_path / f"{name}.{request.param}").write_text(text)
+    return str(request.param)
+
+
+def test_nothing_is_no_result_in_both_languages(suffix: str, tmp_path: Path) -> None:
+    report = runner.evaluate(tmp_path / f"silent.{suffix}", tmp_path / "rows.jsonl")
+    scored, nothing = report.results
+    assert (scored.score, nothing.outcome) == (1.0, "failed")
+    assert nothing.error is not None
+    assert nothing.error.kind == "invalid_result"
+    assert "which says nothing" in nothing.error.message
+    assert "to give no score: {" in nothing.error.message
+    gated = ["run", str(tmp_path / f"silent.{suffix}"), str(tmp_path / "rows.jsonl"), "--require", "mean>=0.9"]
+    assert evalcell(*gated).exit_code == 3
+
+
+def test_a_number_as_text_is_told_with_the_fix(suffix: str, tmp_path: Path) -> None:
+    script, rows = str(tmp_path / f"text.{suffix}"), str(tmp_path / "rows.jsonl")
+    fix = {"py": "return float(…)", "ts": "return Number(…)"}[suffix]
+    for command in ("run", "check"):
+        told = " ".join(evalcell(command, script, rows).stderr.split())
+        assert 'note: text gave 2 rows a number as text, such as "0.5" in row 1: that is a label, and no score' in told
+        assert fix in told
+    assert "number as text" not in evalcell("run", script, rows, "-q").stderr
+
+
+def test_declared_labels_are_no_numbers(tmp_path: Path) -> None:
+    output = 'output = {kind = "categorical", labels = {"1" = 1, "0" = 0}}'
+    script = f"# /// script\n# [tool.evalcell]\n# {output}\n# ///\ndef evaluate(output): return output\n"
+    (tmp_path / "s.py").write_text(script)
+    (tmp_path / "rows.jsonl").write_text('{"output": "1"}\n{"output": "0"}\n')
+    ran = evalcell("run", str(tmp_path / "s.py"), str(tmp_path / "rows.jsonl"), "--json")
+    assert json.loads(ran.stdout)["mean"] == 0.5
+    assert "number as text" not in ran.stderr

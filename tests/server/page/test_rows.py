@@ -1,0 +1,102 @@
+"""Pages of single rows: of a dataset, and of a run."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+
+import httpx
+import pytest
+
+from runner.server.http.web import datasets
+from runner.server.service import rows as kept_rows
+from tests.server.http.live import finished
+
+
+def test_a_row_of_many_columns_shows_the_first(client: httpx.Client) -> None:
+    many = {"output": 1, **{f"k{n}": n for n in range(5000)}}
+    fat = {"output": 1, **{f"k{n}": "v" * 19_000 for n in range(100)}}
+    odd = {"output": 1, "": "nothing", "last": 2}
+    client.post("/v1/datasets?name=wide.jsonl", content="".join(json.dumps(row) + "\n" for row in (many, fat, odd)))
+    texts = [client.get(f"/datasets/wide/rows/{n}").text for n in (1, 2, 3)]
+    names = [re.findall(r"<h2>(.*?)</h2>", text) for text in texts]
+    assert names[0] == ["output", *(f"k{n}" for n in range(199))]
+    assert names[1] == ["output", *(f"k{n}" for n in range(21))]
+    assert names[2] == ["output", "(no name)", "last"]
+    assert [re.findall(r"([\d,]+) more column", text) for text in texts] == [["4,801"], ["79"], []]
+    assert all("<h3" not in text for text in texts)
+    assert max(map(len, texts)) < 500_000
+
+
+def test_a_broken_row_is_named_by_its_number(client: httpx.Client) -> None:
+    client.post("/v1/datasets?name=broken.jsonl", content='{"output": 1}\n{"output": \n')
+    text = client.get("/datasets/broken/rows/2").text
+    said = re.findall(r'role="alert">(.*?)</p>', text)
+    assert len(said) == 1
+    assert said[0].startswith("row 2: ")
+    assert ".jsonl" not in said[0]
+    assert len(said[0]) > len("row 2: ")
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 53, (1 << 63) - 1, 1 << 63, 10**30])
+def test_a_run_has_no_such_row(client: httpx.Client, number: int) -> None:
+    client.post("/v1/evaluators", json={"name": "one", "source": "def evaluate(output):\n    return 1.0\n"})
+    client.post("/v1/datasets?name=few.jsonl", content='{"output": 1}\n')
+    run = client.post("/v1/runs", json={"evaluator": "one", "dataset": "few"}).json()["id"]
+    assert client.get(f"/runs/{run}/rows/{number}").status_code == 404
+
+
+@pytest.fixture
+def near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only three rows of a dataset can be looked at."""
+    monkeypatch.setattr(kept_rows, "FURTHEST", 3)
+    monkeypatch.setattr(datasets, "FURTHEST", 3)
+
+
+@pytest.mark.usefixtures("near")
+def test_no_link_leads_to_a_row_too_far_to_be_looked_at(client: httpx.Client) -> None:
+    client.post("/v1/datasets?name=long.jsonl", content='{"output": 1}\n' * 30)
+    for path in ("/datasets/long", "/datasets/long/rows/3"):
+        links = re.findall(r'href="(/datasets/long[^"]*)"', client.get(path).text)
+        assert {client.get(link).status_code for link in links} == {200}
+    assert client.get("/datasets/long/rows/4").status_code == 422
+
+
+def test_a_row_says_how_many_places_are_not_shown(client: httpx.Client) -> None:
+    def row(count: int) -> dict[str, object]:
+        output = {f"f{n}": n for n in range(count)}
+        return {"output": output, "reference": dict.fromkeys(output, "other")}
+
+    lines = "".join(json.dumps(row(count)) + "\n" for count in (2, 5, 130, 9000))
+    client.post("/v1/datasets?name=places.jsonl", content=lines)
+    client.post("/v1/evaluators", json={"name": "places", "source": "def evaluate(output, reference):\n    return 1\n"})
+    run = client.post("/v1/runs", json={"evaluator": "places", "dataset": "places"}).json()["id"]
+    finished(client, run)
+    cards = client.get(f"/runs/{run}?order=row").text.split('<article class="result"')[1:]
+    said = [re.findall(r"rows/(\d+)\">([\w ,]+) more places", card) for card in cards]
+    assert said == [[], [("2", "2")], [("3", "127")], [("4", "At least 4,996")]]
+    pages = [html.unescape(client.get(f"/runs/{run}/rows/{n}").text) for n in (1, 2, 3, 4)]
+    assert [page.partition("</table>")[0].count("<mark>") // 2 for page in pages[1:3]] == [5, 100]
+    assert ["the first" in page for page in pages] == [False, False, True, True]
+    assert "there are 30 more" in pages[2]
+    assert "at least 4,899 more" in pages[3]
+
+
+def test_what_a_row_printed_is_cut_among_others_and_whole_on_its_page(client: httpx.Client) -> None:
+    source = "def evaluate(output):\n    print(output)\n    return 1.0\n"
+    client.post("/v1/evaluators", json={"name": "prints", "source": source})
+    texts = ["short", "one\ntwo\nthree\n\n", "1\n2\n3\n4", "x" * 5000]
+    client.post(
+        "/v1/datasets?name=prints.jsonl", content="".join(json.dumps({"output": text}) + "\n" for text in texts)
+    )
+    run = client.post("/v1/runs", json={"evaluator": "prints", "dataset": "prints"}).json()["id"]
+    finished(client, run)
+    cards = client.get(f"/runs/{run}?order=row").text.split('<article class="result"')[1:]
+    printed = [re.findall(r'aria-label="printed">([^<]*)<', card)[0] for card in cards]
+    assert printed == ["short\n", "one\ntwo\nthree\n\n\n", "1\n2\n3…", "x" * 300 + "…"]
+    links = [re.findall(r'rows/(\d)">All that it printed', card) for card in cards]
+    assert links == [[], [], ["3"], ["4"]]
+    whole = client.get(f"/runs/{run}/rows/4").text
+    assert "x" * 5000 in whole.partition('aria-label="printed"')[2]
+    assert "All that it printed" not in whole

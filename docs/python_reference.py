@@ -49,7 +49,7 @@ KEPT = (EvaluatorInfo, EvaluatorVersion, DatasetInfo, RunInfo, RunEvent, Checked
 _HEAD = """\
 # Python
 
-The names that `from runner import …` offers. `make reference` makes this page from their docstrings.
+The names that `from evalcell import …` offers. `make reference` makes this page from their docstrings.
 
 Every `InputError` is a `ValueError`: something that was passed cannot be used. A `SandboxError` is the fault of neither
 the caller nor the script.

@@ -207,7 +207,7 @@ def test_the_site_shows_every_page() -> None:
 
 
 def code() -> Iterator[Path]:
-    for folder in ("runner", "sandboxes", "templates"):
+    for folder in ("evalcell", "runner", "sandboxes", "templates"):
         yield from (ROOT / folder).rglob("*.py")
 
 

@@ -17,7 +17,7 @@ import sys
 from types import ModuleType
 from typing import Any, NoReturn
 
-OURS = ("runner", "sandboxes", "templates")
+OURS = ("evalcell", "runner", "sandboxes", "templates")
 UNIX_ONLY = ("sandboxes.boxes", "sandboxes.process", "sandboxes.deno", "sandboxes.guest.")
 """What the tests of all backends import, and no run in wasm. `EVALCELL_TEST_ALL`: these get nothing more either."""
 

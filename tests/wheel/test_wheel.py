@@ -148,7 +148,7 @@ def test_with_the_extra_it_runs_in_a_process(wheel: Path, installed: Path, tmp_p
 
 @pytest.mark.rotating("what a wheel needs installed", "wheel")
 def test_a_module_in_the_current_folder_is_not_taken_for_ours(installed: Path, tmp_path: Path) -> None:
-    for name in ("json", "sandboxes", "runner", "click", "wasmtime"):
+    for name in ("json", "sandboxes", "runner", "evalcell", "click", "wasmtime"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')\n")
     demo = _demo(installed, Path("/"))
     done = _run(installed / "evalcell", "run", "json-distance", demo, "--limit", "3", "--json", cwd=tmp_path)

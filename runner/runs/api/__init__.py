@@ -1,1 +1,1 @@
-"""What `import runner` offers for whole runs: score, compare, check, one evaluator or several."""
+"""What `import evalcell` offers for whole runs: score, compare, check, one evaluator or several."""

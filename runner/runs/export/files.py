@@ -63,7 +63,7 @@ class Exported:
     def imports(self, *names: str) -> str:
         """The lines that import what the file uses."""
         kinds = {type(value).__name__ for value in self.arguments.values() if isinstance(value, Record)}
-        lines = [f"from runner import {', '.join(sorted(kinds))}"] if kinds else []
+        lines = [f"from evalcell import {', '.join(sorted(kinds))}"] if kinds else []
         return "\n".join([*lines, f"from runner.runs.export import {', '.join(names)}"])
 
     @property

@@ -56,7 +56,8 @@ def test_the_image_is_not_root_and_installs_extras_that_there_are() -> None:
     assert ignored[0] == "*"
     for name in (line.removeprefix("!") for line in ignored if line.startswith("!")):
         assert (ROOT / name).exists(), name
-    needed = ("runner", "sandboxes", "templates", "README.md", "hatch_build.py", "pyproject.toml", "LICENSE", "NOTICE")
+    needed = {"evalcell", "runner", "sandboxes", "templates", "README.md", "LICENSE", "NOTICE"}
+    needed |= {"hatch_build.py", "pyproject.toml"}
     assert {f"!{name}" for name in needed} <= set(ignored)
 
 

@@ -15,7 +15,7 @@ from tests.cli.commands import evalcell
 PAGE = (Path(__file__).parents[2] / "docs" / "testing-evaluators.md").read_text("utf-8")
 FILES = re.findall(r"^`([\w.]+)`\n\n```\w+\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
 COMMANDS = re.findall(r"^```\n\$ (evalcell .*?)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
-SCRIPTS = re.findall(r"^```python\n(from runner .*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+SCRIPTS = re.findall(r"^```python\n(from evalcell .*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from io import StringIO
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.regular import read_regular
+from sandboxes.wording import Message, Setting
 
 LARGEST = 1 << 20
 """Most bytes of an env-file."""
@@ -26,21 +27,22 @@ def file_variables(env_file: str) -> dict[str, str]:
     """The variables that the file sets. Raises as `all_variables`."""
     from dotenv.parser import parse_stream
 
+    file = Setting("sandbox.env_file", env_file)
     try:
         content = read_regular(env_file, LARGEST + 1)
         if len(content) > LARGEST:
-            raise UnsupportedConfigError(f"the env-file {env_file} is larger than {LARGEST >> 20} MB; check the path")
+            raise UnsupportedConfigError(Message(file, f" is larger than {LARGEST >> 20} MB; check the path"))
         text = content.decode()
     except OSError as e:
-        raise UnsupportedConfigError(f"the env-file {env_file} cannot be read ({e.strerror}); check the path") from None
+        raise UnsupportedConfigError(Message(file, f" cannot be read ({e.strerror}); check the path")) from None
     except UnicodeDecodeError:
-        raise UnsupportedConfigError(f"the env-file {env_file} is not text in UTF-8; write NAME=value lines") from None
+        raise UnsupportedConfigError(Message(file, " is not text in UTF-8; write NAME=value lines")) from None
     every = dict[str, str]()
     for line in parse_stream(StringIO(text)):
         if line.error:  # the message does not repeat its text, which may be a secret
             said = line.original.string  # including blank lines before it
             number = line.original.line + said[: len(said) - len(said.lstrip())].count("\n")
-            raise UnsupportedConfigError(f"the env-file {env_file}: line {number} is not NAME=value; correct it")
+            raise UnsupportedConfigError(Message(file, f": line {number} is not NAME=value; correct it"))
         if line.key is not None and line.value is not None:
             every[line.key] = line.value
     return every

@@ -9,6 +9,7 @@ what they have.
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -16,8 +17,10 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from sandboxes.models import Language
+from sandboxes.wording import Message, Setting
 
-PROCESS = "choose the process sandbox"
+PROCESS = Message("choose ", Setting("sandbox.backend", "process"))
+_FILES, _NETWORK = Setting("sandbox.files"), Setting("sandbox.network", True)
 
 
 class Place(NamedTuple):
@@ -48,7 +51,7 @@ class Failure(NamedTuple):
     """The module that was not found."""
 
 
-Step = str | Callable[[re.Match[str], Failure, Place], str | None]
+Step = str | Message | Callable[[re.Match[str], Failure, Place], str | None]
 
 
 class _Row(NamedTuple):
@@ -71,9 +74,9 @@ def next_step(failure: Failure, place: Place) -> str | None:
             continue
         if row.frames and not frames.search(failure.traceback):
             continue
-        step = row.step if isinstance(row.step, str) else row.step(match, failure, place)
+        step = row.step(match, failure, place) if callable(row.step) else row.step
         if step is not None:
-            return step
+            return str(step)
     return None
 
 
@@ -97,7 +100,7 @@ def module_step(module: str, place: Place = BOX) -> str | None:
         instead = f" `{_INSTEAD[top]}` has what is needed of it" if top in _INSTEAD else " write it without"
         return f"Python {name} took `{top}` out of its library:{instead}{older * (sys.version_info < since)}"
     if package := which_package(module):
-        step = f'add `dependencies = ["{package}"]` to the script\'s header'
+        step = declare([package])
         return f"{step}; the process sandbox has packages" if place.kind == "wasm" else step
     if is_unknown(module):
         return unknown([top])
@@ -111,8 +114,14 @@ def unknown(modules: Sequence[str]) -> str:
     names = ", ".join(f"`{name}`" for name in modules)
     return (
         f"evalcell knows no package that brings {names}: if a file of yours is meant, copy what the script needs of it "
-        "into the script; if a package is, declare the name that installs it: SandboxConfig(packages=['NAME'])"
+        f"into the script; if a package is, declare the name that installs it: {Setting('sandbox.packages', ['NAME'])}"
     )
+
+
+def declare(packages: Sequence[str]) -> str:
+    """The next step for packages that are to be installed."""
+    names = json.dumps([*packages], ensure_ascii=False)
+    return f"add `dependencies = {names}` to the script's header, or give {Setting('sandbox.packages', [*packages])}"
 
 
 def one_file(why: str) -> str:
@@ -151,21 +160,24 @@ def _file(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     if path in ("/dev/null", "nul"):
         return f"write into io.StringIO() instead, or {PROCESS}"
     if path.startswith(("/tmp/", "/var/tmp/")) or path == "/tmp" or re.search(_WRITING, failure.traceback):
-        return _WRITE[place.kind]
+        return str(_WRITE[place.kind])
     if len(path) > _MOST or "'" in path or not path.rstrip("/.") or path.endswith("/"):
-        return f"a script sees no folders of yours; {ours}each file that it reads: SandboxConfig(files=…)"
+        return f"a script sees no folders of yours; {ours}each file that it reads: {_FILES}"
     stem = path.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(".")[0]
     name = re.sub(r"\W+", "_", stem).strip("_").upper()
     name = name if name and name.isascii() and not name[0].isdigit() else "DATA"
     return (
-        f"a script sees none of your files; {ours}SandboxConfig(files={{'{name}': '{path}'}}), "
+        f"a script sees none of your files; {ours}{Setting('sandbox.files', {name: path})}, "
         f'and open os.environ["{name}"]'
     )
 
 
-_WRITE = {
-    "wasm": f"the wasm sandbox has no files: keep it in memory, as in io.StringIO() or io.BytesIO(), or {PROCESS}, "
-    "which has a /tmp",
+_WRITE: dict[str, str | Message] = {
+    "wasm": Message(
+        "the wasm sandbox has no files: keep it in memory, as in io.StringIO() or io.BytesIO(), or ",
+        PROCESS,
+        ", which has a /tmp",
+    ),
     "box": "a script writes below /tmp alone, as by `tempfile`, if the sandbox has one, and nothing of it is kept; "
     "return what shall be kept",
 }
@@ -173,7 +185,7 @@ _WRITE = {
 
 def _above(match: re.Match[str], failure: Failure, place: Place) -> str:
     ours = f"{PROCESS}, and name" if place.kind == "wasm" else "name"
-    return f"{_ABOVE}; {ours} each file that it reads: SandboxConfig(files=…)"
+    return f"{_ABOVE}; {ours} each file that it reads: {_FILES}"
 
 
 def _variable(match: re.Match[str], failure: Failure, place: Place) -> str | None:
@@ -183,32 +195,32 @@ def _variable(match: re.Match[str], failure: Failure, place: Place) -> str | Non
     if name in ("HOME", "USER", "LOGNAME", "TMPDIR", "PWD"):
         return f"{PROCESS}, which has HOME and USER, or do without it" if place.kind == "wasm" else None
     if place.kind == "wasm":
-        return f"a script sees none of your variables; {PROCESS} with SandboxConfig(env=['{name}'])"
+        return f"a script sees none of your variables; {PROCESS} with {Setting('sandbox.env', [name])}"
     if place.kind == "deno":
         return f"a TypeScript script sees no variables: make `{name}` a parameter of its function, with a default"
-    return f"a script sees none of your variables; name it: SandboxConfig(env=['{name}'])"
+    return f"a script sees none of your variables; name it: {Setting('sandbox.env', [name])}"
 
 
 def _none_of_yours(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     if place.env:
         return None
     ours = f"{PROCESS} with" if place.kind == "wasm" else "name each:"
-    return f"a script sees none of your variables; {ours} SandboxConfig(env=…)"
+    return f"a script sees none of your variables; {ours} {Setting('sandbox.env')}"
 
 
 def _no_network(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     if place.network:
         return None
     if place.kind == "wasm":
-        return f"the wasm sandbox has no network; {PROCESS} with SandboxConfig(network=True)"
+        return f"the wasm sandbox has no network; {PROCESS} with {_NETWORK}"
     if place.kind == "deno":
         return "a TypeScript script has no network: put what it needs into a column, or write it in Python"
-    return "a script has no network unless SandboxConfig(network=True) opens it"
+    return f"a script has no network unless {_NETWORK} opens it"
 
 
 def _nltk(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     """Its data is a folder of files, which it looks for or downloads."""
-    return None if place.network else "SandboxConfig(network=True) lets the script download it: nltk.download(…)"
+    return None if place.network else f"{_NETWORK} lets the script download it: nltk.download(…)"
 
 
 def _zone(match: re.Match[str], failure: Failure, place: Place) -> str | None:
@@ -218,7 +230,7 @@ def _zone(match: re.Match[str], failure: Failure, place: Place) -> str | None:
         if known and match["key"] not in known:
             return None
         return f"the wasm sandbox knows no time zones but datetime.timezone.utc; {PROCESS}"
-    return None if known else 'add `dependencies = ["tzdata"]` to the script\'s header'
+    return None if known else declare(["tzdata"])
 
 
 @cache  # it looks into each file of them, for 10 ms or more, and every row may ask
@@ -236,9 +248,8 @@ def _of_system(match: re.Match[str], failure: Failure, place: Place) -> str | No
     if name in ("getlogin", "get_terminal_size", "ttyname"):
         return "a sandbox has no terminal; do without it"
     if module == "signal" and name in ("alarm", "setitimer"):
-        return (
-            f"the wasm sandbox has no signals; leave the limit to Limits(timeout=…), which each call has, or {PROCESS}"
-        )
+        limit = Setting("limits.timeout")
+        return f"the wasm sandbox has no signals; leave the limit to {limit}, which each call has, or {PROCESS}"
     if module == "http.client":
         return _no_network(match, failure, place)
     if not hasattr(importlib.import_module(module), name):
@@ -261,7 +272,7 @@ _PROCESSES = (
     "a script sees no processes and no machine, which psutil reads: do without it, and without a package that asks it "
     "when it is imported"
 )
-_SQLITE = 'sqlite3.connect(":memory:") needs no file; one of yours is given by SandboxConfig(files=…)'
+_SQLITE = Message('sqlite3.connect(":memory:") needs no file; one of yours is given by ', _FILES)
 _DEBUGGER = "a debugger has no terminal in a sandbox: print instead"
 _ARGUMENTS = "a script has no command line: make its options parameters of its function, with defaults"
 _EXIT = "return a result, or raise an error, in place of sys.exit"
@@ -272,7 +283,7 @@ _NODE_PROCESS = "`process` of Node is not there: make variables and options para
 _INPUT = (
     "nobody types in a sandbox: what the script asks for is a column, or a parameter of its function with a default"
 )
-_THREADS = f"the wasm sandbox starts no threads; {PROCESS}, or call the function without one"
+_THREADS = Message("the wasm sandbox starts no threads; ", PROCESS, ", or call the function without one")
 _FORKS = (
     "`multiprocessing` works by fork alone here, without Manager and shared_memory: "
     'multiprocessing.get_context("fork").Pool(…), or ProcessPoolExecutor(mp_context=…), or threads'
@@ -311,9 +322,15 @@ _ROWS = (
     ),
     _Row("wasm", r".*\[Errno 63\] this sandbox has no network", _no_network),
     _Row("wasm", r".*\bunknown url type: (?:https|ftps)\b", _no_network),
-    _Row("wasm", r"UnsupportedOperation: fileno", f"the streams have no descriptors in the wasm sandbox; {PROCESS}"),
-    _Row("wasm", r"RuntimeError: Could not determine home directory", f"the wasm sandbox has no home; {PROCESS}"),
-    _Row("wasm", r"OSError: No username set in the environment", f"the wasm sandbox has no users; {PROCESS}"),
+    _Row(
+        "wasm",
+        r"UnsupportedOperation: fileno",
+        Message("the streams have no descriptors in the wasm sandbox; ", PROCESS),
+    ),
+    _Row(
+        "wasm", r"RuntimeError: Could not determine home directory", Message("the wasm sandbox has no home; ", PROCESS)
+    ),
+    _Row("wasm", r"OSError: No username set in the environment", Message("the wasm sandbox has no users; ", PROCESS)),
     # Native Python in a box.
     _Row("box", r"(?:FileNotFoundError|OSError|PermissionError: \[Errno 13\])", _NO_LOCKS, _OF_LOCKS),
     _Row("box", r"(?:EOFError|PermissionError|FileNotFoundError|OSError|BrokenPipeError)\b", _FORKS, _OF_FORKS),

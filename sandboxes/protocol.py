@@ -20,6 +20,7 @@ from sandboxes.hints import BOX, Failure, Place, next_step
 from sandboxes.json_text import Encoded, reader, writer
 from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
+from sandboxes.wording import Setting
 
 TEXT = 4000
 """Characters kept of a message or traceback; `guest.harness` sends no more, unless a script made it do so."""
@@ -36,8 +37,8 @@ class Death(NamedTuple):
     """
     How to report a call that gave no reply.
 
-    `message` may contain {memory} in MB, {result} in KB, {flood} in bytes, {cpu} in seconds, and {why}, the payload's
-    text.
+    `message` may contain {memory} in MB, {result} in KB, {flood} in bytes, {cpu} in seconds, {memory_limit} and
+    {cpu_limit}, which are these settings, and {why}, the payload's text.
     """
 
     status: Status
@@ -49,13 +50,13 @@ DEATHS: dict[str, Death] = {
     "memory": Death(
         "memory",
         "MemoryLimit",
-        "it needed more than {memory:.0f} MB; raise the memory limit, or keep less",
+        "it needed more than {memory:.0f} MB; raise {memory_limit}, or keep less",
     ),
     "too_much": Death(
         "output", "ResultLimit", "it returned more than {result:.0f} KB; return a label, a score and a reason"
     ),
     "cpu": Death(
-        "timeout", "ProcessorLimit", "it used more than {cpu:g} s of the processor; raise the limit `cpu`, or do less"
+        "timeout", "ProcessorLimit", "it used more than {cpu:g} s of the processor; raise {cpu_limit}, or do less"
     ),
     "flood": Death("output", "OutputLimit", "it printed more than {flood}; print less"),
 }
@@ -121,7 +122,7 @@ def execution(
     """The execution of a call, or of loading. `place` is where it ran, for the next step after an error."""
     loading = loading or raw.loading
     if raw.how == "timeout":
-        told = f"the call took longer than {limits.timeout:g} s; raise the timeout, or do less"
+        told = f"the call took longer than {limits.timeout:g} s; raise {Setting('limits.timeout')}, or do less"
         if loading:
             told = f"loading took longer than {limits.load_timeout:g} s; do less at module level"
         return _failure(raw, limits, "timeout", "Timeout", told)
@@ -235,7 +236,15 @@ def _death_execution(raw: Raw, limits: Limits, death: Death) -> Execution:
 def _words(death: Death, limits: Limits, why: str) -> str:
     memory, result = limits.memory / 2**20, limits.result / 1024
     return death.message.format(
-        memory=memory, result=result, cpu=limits.cpu or 0.0, flood=_size_words(limits.flood), why=why
+        **{
+            "memory": memory,
+            "result": result,
+            "cpu": limits.cpu or 0.0,
+            "flood": _size_words(limits.flood),
+            "why": why,
+        },
+        memory_limit=Setting("limits.memory"),
+        cpu_limit=Setting("limits.cpu"),
     )
 
 

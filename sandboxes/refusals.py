@@ -6,6 +6,7 @@ import re
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.models import Capabilities, Language, Limits, SandboxConfig, Script
+from sandboxes.wording import Message, Setting
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 """Of a variable that holds the path of a file."""
@@ -47,8 +48,11 @@ def refuse_limits(name: str, can: Capabilities, limits: Limits) -> None:
     """Raise UnsupportedConfigError for a limit that the sandbox does not keep."""
     if limits.cpu is not None and not can.cpu:
         raise UnsupportedConfigError(
-            f"the {name} sandbox has no limit of processor time (`cpu`): leave it out, or choose a sandbox that keeps "
-            "it; `evalcell sandboxes` lists them"
+            Message(
+                f"the {name} sandbox has no limit of processor time (",
+                Setting("limits.cpu"),
+                "): leave it out, or choose a sandbox that keeps it; `evalcell sandboxes` lists them",
+            )
         )
 
 
@@ -57,5 +61,5 @@ def refuse_language(name: str, runs: Language, script: Script) -> None:
     if script.language != runs:
         raise UnsupportedConfigError(
             f"the {name} sandbox was made for {runs}, and the script is {script.language}; "
-            f"make another one with SandboxConfig(language={script.language!r})"
+            f"make another one with {Setting('sandbox.language', script.language)}"
         )

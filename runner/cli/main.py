@@ -12,6 +12,7 @@ import click
 from runner.cli import comparing, options, signals, streams
 from runner.cli.commands.registry import Commands
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE, epilog
+from runner.core.doors import speaking
 from runner.core.version import installed
 
 
@@ -35,17 +36,18 @@ class Group(click.Group):
         extra |= {"standalone_mode": False, "prog_name": "evalcell", "obj": given}
         debug = "--debug" in given or os.environ.get("EVALCELL_DEBUG", "0") not in ("", "0")
         work = super().main
-        try:
-            code = signals.command(lambda: work(given, **extra))
-        except Exception as e:
-            if debug and not isinstance(e, click.ClickException):
-                import traceback
+        with speaking("options"):
+            try:
+                code = signals.command(lambda: work(given, **extra))
+            except Exception as e:
+                if debug and not isinstance(e, click.ClickException):
+                    import traceback
 
-                traceback.print_exc()
-            code = _report(e, given)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            code = INTERRUPTED
+                    traceback.print_exc()
+                code = _report(e, given)
+            except KeyboardInterrupt:
+                click.echo("interrupted", err=True)
+                code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else DONE)
 
 
@@ -63,7 +65,6 @@ def _report(error: Exception, given: Sequence[str]) -> int:
     if isinstance(error, click.Abort):  # what click makes of a KeyboardInterrupt in a command's thread
         click.echo("interrupted", err=True)
         return INTERRUPTED
-    from runner.cli.messages import in_options
     from runner.core.errors import (
         ColumnsError,
         FailedRowsError,
@@ -86,15 +87,15 @@ def _report(error: Exception, given: Sequence[str]) -> int:
         from runner.cli.command_line import anew, resuming
 
         step = f"Run this to go on with it:\n  {resuming(given)}\n{anew(given)}"
-        click.echo(f"evalcell: {printable(in_options(str(error)), 1200)}\n{step}", err=True)
+        click.echo(f"evalcell: {printable(str(error), 1200)}\n{step}", err=True)
         return WRONG_USAGE
     if isinstance(error, ResumeError):
         from runner.cli.command_line import anew
 
-        click.echo(f"evalcell: {printable(in_options(str(error)), 1200)}\n{anew(given)}", err=True)
+        click.echo(f"evalcell: {printable(str(error), 1200)}\n{anew(given)}", err=True)
         return WRONG_USAGE
     # The messages of InputError may hold a source line and a caret under it.
-    lines = "\n".join(printable(line, 600) for line in in_options(str(error)).splitlines()[:6])
+    lines = "\n".join(printable(line, 600) for line in str(error).splitlines()[:6])
     if isinstance(error, InputError | UnsupportedConfigError):
         click.echo(f"evalcell: {lines}", err=True)
         return WRONG_USAGE

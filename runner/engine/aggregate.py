@@ -17,6 +17,7 @@ from sandboxes.base import Call, Execution, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError
 from sandboxes.json_text import Encoded
 from sandboxes.shield import finish
+from sandboxes.wording import Message, Setting
 
 TIMEOUT = 60.0
 """Seconds."""
@@ -51,7 +52,10 @@ def settings(evaluator: Evaluator, constant: Mapping[str, Any]) -> dict[str, Any
         if parameter.required and parameter.name not in constant:
             name = printable(parameter.name, 60)
             raise MappingError(
-                f"aggregate needs one value of `{name}` for all rows; give it: InputMapping(literals={{'{name}': …}})"
+                Message(
+                    f"aggregate needs one value of `{name}` for all rows; give it: ",
+                    Setting("mapping.literals", {name: ...}),
+                )
             )
     known = {parameter.name for parameter in aggregate.parameters if not parameter.positional_only}
     return {name: value for name, value in constant.items() if aggregate.accepts_any or name in known}
@@ -133,7 +137,7 @@ def _figures(evaluator: Evaluator, execution: Execution, rows: int, packages: tu
     if execution.status != "ok":
         said = error_text(execution.status, execution.error, evaluator, packages)
         if execution.status == "timeout":
-            said = said.replace("raise the timeout", "raise aggregate_timeout")
+            said = said.replace(str(Setting("limits.timeout")), str(Setting("aggregate_timeout")))
         return _failed(KINDS[execution.status], said)
     try:
         return Figures(aggregates=figures_of(execution.value, evaluator.language), aggregate_rows=rows)

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import suppress
+from contextvars import copy_context
 from itertools import islice
 from time import perf_counter, thread_time
 from typing import Any, Generic, TypeVar
@@ -97,7 +98,7 @@ class Direct(Generic[T]):
                 loop.call_soon_threadsafe(done.set_result, taken)
 
         try:  # a daemon, as that of `Prefetcher`
-            threading.Thread(target=read, name=_NAME, daemon=True).start()
+            threading.Thread(target=copy_context().run, args=(read,), name=_NAME, daemon=True).start()
         except RuntimeError:  # a limit of threads
             read()
 
@@ -130,7 +131,7 @@ class Prefetcher(Generic[T]):
         self._left = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         # A daemon, because one that waits for a terminal's next line must not hold up the exit.
-        self._thread = threading.Thread(target=self._read, name=_NAME, daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._read,), name=_NAME, daemon=True)
         self._thread.start()
 
     async def take(self, most: int) -> list[T]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class Detached(Generic[T]):
         self._function = function
         self._outcome: Outcome[T] | None = None
         self._tell: Callable[[], object] = lambda: None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name=name, daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float | None) -> T:

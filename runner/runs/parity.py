@@ -29,6 +29,7 @@ from runner.runs.stored import find as find_stored
 from runner.runs.stored import prepare
 from sandboxes.base import Language, Model, Sandbox, SandboxConfig
 from sandboxes.registry import find
+from sandboxes.wording import Setting
 
 SHOWN = 20
 """The number of differing rows that a report shows."""
@@ -94,7 +95,10 @@ def pair(
     """
     if twice:
         if other is not None or len(sandboxes) > 1:
-            raise InputError("a script that is run twice is compared with itself; name one sandbox and no other script")
+            raise InputError(
+                f"a script that is run {Setting('twice')} is compared with itself; name one sandbox at most, and no "
+                f"{Setting('other')}"
+            )
         return [_found(evaluator, language, sandboxes[0] if sandboxes else None)] * 2
     if other is not None:
         if len(sandboxes) > 2:
@@ -102,7 +106,10 @@ def pair(
         first, last = (sandboxes[0], sandboxes[-1]) if sandboxes else (None, None)
         return [_found(evaluator, language, first), _found(other, None, last)]
     if len(sandboxes) < 2:
-        raise InputError("there is nothing to compare with; name two sandboxes, or another script")
+        raise InputError(
+            f"there is nothing to compare with; name two {Setting('sandboxes')}, or another script "
+            f"({Setting('other')}), or run it {Setting('twice')}"
+        )
     return [_found(evaluator, language, sandbox) for sandbox in sandboxes]
 
 

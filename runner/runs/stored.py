@@ -19,6 +19,7 @@ from runner.inputs.evaluators.resolve import STORED, find_evaluator, is_referenc
 from runner.results.store.errors import NotStoredError, StoreError
 from runner.results.store.names import is_run
 from sandboxes.base import Language
+from sandboxes.wording import Message, Setting
 
 if TYPE_CHECKING:
     from runner.results.compare.files import Source
@@ -39,7 +40,7 @@ def find(name: str | os.PathLike[str], language: Language | None = None, **how: 
     with open_store() as store:
         found = store.evaluator(name).evaluator(**how)
     if language not in (None, found.language):
-        raise EvaluatorError(f"{name} is written in {found.language}; leave the language out")
+        raise EvaluatorError(Message(f"{name} is written in {found.language}; leave ", Setting("language"), " out"))
     return found
 
 

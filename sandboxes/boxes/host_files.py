@@ -17,6 +17,7 @@ from sandboxes.base import Model
 from sandboxes.cache import content, get_or_build
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
+from sandboxes.wording import Message, Setting
 
 _FORM = 2
 """To be raised with every change of View, since old ones are in the cache."""
@@ -126,8 +127,11 @@ class View(Model):
         for path in self.folders:
             if path.startswith(f"{folder}/"):
                 raise SandboxUnavailableError(
-                    f"this Python is below {folder} ({path}), where each script has a folder of its own; "
-                    "install Python and evalcell elsewhere, or choose the wasm sandbox"
+                    Message(
+                        f"this Python is below {folder} ({path}), where each script has a folder of its own; "
+                        "install Python and evalcell elsewhere, or choose ",
+                        Setting("sandbox.backend", "wasm"),
+                    )
                 )
 
 

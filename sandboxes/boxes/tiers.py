@@ -19,6 +19,7 @@ from sandboxes.models import Isolation, Script
 from sandboxes.programs import find_program
 from sandboxes.protocol import DEATHS, Death
 from sandboxes.reach import reach
+from sandboxes.wording import Setting
 
 _SECONDS = 15.0
 """Seconds for a box to be ready, which takes about 40 ms; a machine under load may be slow."""
@@ -29,6 +30,8 @@ DEATHS_HERE = DEATHS | {
     "unreadable": Death("crash", "Crash", "the script broke the process that runs it: {why}"),
 }
 
+
+_WEAK = Setting("sandbox.allow_weak_isolation", True)
 
 LEFT = {
     "descriptors": "an open file, socket or event loop",
@@ -142,7 +145,7 @@ def reload_warning(left: Iterable[str], isolation: Isolation, script: Script) ->
         step = f"move that into {script.entrypoint} to be faster, unless a package does it that the script imports"
         return f"loading the script leaves {found}, {again}; {step}"
     word = reach(script, isolation)
-    faster = "do without it, or choose the isolation batch, to be faster"
+    faster = f"do without it, or choose {Setting('sandbox.isolation', 'batch')}, to be faster"
     return f"by {word} the script could reach the process that holds it, {again}; {faster}"
 
 
@@ -155,7 +158,7 @@ def refuse_platform(name: str, weak: bool) -> None:
     if sys.platform == "win32":
         use += ["evalcell in WSL or a Linux container"]
     else:
-        use += ["evalcell in a Linux container", "for scripts that you trust SandboxConfig(allow_weak_isolation=True)"]
+        use += ["evalcell in a Linux container", f"for scripts that you trust {_WEAK}"]
     raise SandboxUnavailableError(f"the {name} sandbox needs Linux; use {', '.join(use[:-1])}, or {use[-1]}")
 
 
@@ -165,8 +168,7 @@ def no_tier_message(name: str, refused: Mapping[Tier, str], wanted: Tier | None)
     if wanted is not None:
         return f"the {name} sandbox cannot start in tier {wanted} here ({reasons or 'not on this platform'})"
     return (
-        f"the {name} sandbox cannot protect this machine's files here ({reasons}); "
-        "SandboxConfig(allow_weak_isolation=True) runs scripts that you trust"
+        f"the {name} sandbox cannot protect this machine's files here ({reasons}); {_WEAK} runs scripts that you trust"
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from sandboxes.cluster.folder import HeldFolder, sweep
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.regular import read_regular
+from sandboxes.wording import Message, Setting
 
 _NAME = "evalcell-held-files-"  # not evalcell-files-*, which versions that run beside this one may use and not hold
 _MOST = 64 << 20  # bytes of all files that travel
@@ -21,7 +22,7 @@ def read_files(files: dict[str, str]) -> dict[str, bytes]:
             found[name] = read_regular(path, left + 1)
         except OSError as e:
             raise UnsupportedConfigError(
-                f"the file {name}={path} cannot be read ({e.strerror}); check the path"
+                Message(Setting("sandbox.files", f"{name}={path}"), f" cannot be read ({e.strerror}); check the path")
             ) from None
         left -= len(found[name])
         if left < 0:

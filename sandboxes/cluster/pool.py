@@ -22,6 +22,7 @@ from sandboxes.cluster.schedule import AHEAD, Schedule
 from sandboxes.cluster.worker import Reply, Worker
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.shield import every
+from sandboxes.wording import DOOR
 
 GRACE = 60.0
 """Seconds without any worker after which a run ends."""
@@ -114,7 +115,7 @@ class Workers:
             member.where = place(member.facts)
             refuse_other_program(member.where, member.facts)
             opening = self._config.install_timeout + _START
-            config = pickle.dumps(self._config)
+            config = pickle.dumps((DOOR.get(), self._config))
             member.facts |= await self._ask(member, member.actor.open, opening, config, self._files, self._variables)
             if (first := self._first) is not None:
                 refuse_other_worker(first.where, first.facts, member.where, member.facts)

@@ -18,6 +18,7 @@ from sandboxes.cluster.facts import facts
 from sandboxes.cluster.files import WorkerFiles
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
 from sandboxes.registry import create
+from sandboxes.wording import DOOR, python_words
 
 Reply = dict[str, Any]
 _USUAL = {"error": None, "output": "", "truncated": False}
@@ -41,6 +42,7 @@ class Worker:
         self._activity = Activity()
         self._unfinished: dict[str, AsyncIterator[Execution]] = {}
         self._files = WorkerFiles()
+        self._words = python_words
 
     async def hello(self) -> Reply:
         """Which versions this node has."""
@@ -51,7 +53,9 @@ class Worker:
         os.environ.update(variables)
         said: list[str] = []
         try:
-            wanted: SandboxConfig = pickle.loads(config)
+            wanted: SandboxConfig
+            self._words, wanted = pickle.loads(config)
+            DOOR.set(self._words)
             paths = self._files.write(files)
             sandbox = create(wanted.model_copy(update={"files": paths, "env_file": None, "jobs": 1}))
             sandbox.warn = said.append
@@ -72,6 +76,7 @@ class Worker:
     async def load(self, number: int, script: tuple[Any, ...], limits: dict[str, Any]) -> Reply:
         """Load a script under a number."""
         assert self._sandbox is not None
+        DOOR.set(self._words)
         try:
             program = await self._sandbox.load(Script(*script), Limits.model_validate(limits))
         except (SandboxError, UnsupportedConfigError) as e:
@@ -92,6 +97,7 @@ class Worker:
         return await self._part(self._unfinished.pop(number))
 
     async def _part(self, executions: AsyncIterator[Execution]) -> Part:
+        DOOR.set(self._words)
         found: list[str] = []
         size, lost, number = 0, None, None
         self._activity.busy += 1

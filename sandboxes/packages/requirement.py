@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages.import_names import GENERIC
 from sandboxes.text import clean
+from sandboxes.wording import Message, Setting
 
 MAX_CHARS = 500
 """Longest requirement. Real ones, with extras and markers, stay under 150."""
@@ -21,7 +22,7 @@ MAX_REQUIREMENTS = 200
 
 STEP = "write the name of a package and optionally its versions, for example 'numpy>=2'"
 
-LINES = 'write the names of packages, or read a requirements file with read_requirements("FILE")'
+LINES = Message("write the names of packages, or give ", Setting("with_requirements", "FILE"))
 
 _SCRIPT = re.compile(r"\.(pyi?|pyw|ipynb|[cm]?[jt]sx?)$", re.IGNORECASE)
 _LIST = re.compile(r"\.(txt|in|pip|toml|cfg|ini|lock|ya?ml|jsonl?|csv|sh|md)$", re.IGNORECASE)

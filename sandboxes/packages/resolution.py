@@ -22,6 +22,7 @@ from sandboxes.packages.locking import Say, work_folder
 from sandboxes.packages.requirement import name_of, normalize_requirements
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, reason, run_uv, timeout_error, user_settings
+from sandboxes.wording import Setting
 
 LOCKS = "locks"
 SUFFIX = ".json"
@@ -140,7 +141,7 @@ async def _resolve(
             done,
             f"{_few(wanted)} for {target.name}",
             f"{_likely(done.errors)}change the versions that you ask for, or run evalcell with another Python",
-            "no earlier resolution of them is in the cache: connect once, or set SandboxConfig(lock=…)",
+            f"no earlier resolution of them is in the cache: connect once, or set {Setting('sandbox.lock')}",
         )
     try:
         lock = read_lock(done.output.decode(), "packages, as uv resolved them")

@@ -18,6 +18,7 @@ from sandboxes.packages.settings import Settings, settings
 from sandboxes.packages.uv_config import config_files
 from sandboxes.programs import find_program
 from sandboxes.text import clean
+from sandboxes.wording import Message, Setting
 
 DOWNLOADS = "downloads"
 
@@ -164,7 +165,7 @@ def _place(url: str) -> str:
 def timeout_error(what: str) -> SandboxUnavailableError:
     """The error for a deadline that passed."""
     return SandboxUnavailableError(
-        f"packages: {what} took too long; allow more seconds with SandboxConfig(install_timeout=…)"
+        Message(f"packages: {what} took too long; allow more seconds with ", Setting("sandbox.install_timeout"))
     )
 
 

@@ -21,6 +21,7 @@ from sandboxes.process.python_box import PythonBox
 from sandboxes.process.python_holder import PythonHolder
 from sandboxes.protocol import Raw
 from sandboxes.redaction import Masks, maskable
+from sandboxes.wording import Message, Setting
 
 if TYPE_CHECKING:
     from sandboxes.packages import Lock
@@ -129,17 +130,17 @@ def _maker(setup: BoxSetup) -> Make[PythonBox]:
 
 def _file(name: str, path: str) -> str:
     """The real path of a file that scripts may read. Raises UnsupportedConfigError."""
-    found = Path(path).resolve()
+    found, file = Path(path).resolve(), Setting("sandbox.files", f"{name}={path}")
     try:
         about = found.stat()
     except OSError as e:
-        raise UnsupportedConfigError(f"the file {name}={path} cannot be read ({e.strerror}); check the path") from None
+        raise UnsupportedConfigError(Message(file, f" cannot be read ({e.strerror}); check the path")) from None
     if not stat.S_ISREG(about.st_mode):
-        raise UnsupportedConfigError(f"the file {name}={path} is not a regular file; choose one")
+        raise UnsupportedConfigError(Message(file, " is not a regular file; choose one"))
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not about.st_mode & 0o004:
         raise UnsupportedConfigError(
-            f"the file {name}={path}: as root, scripts run as another user, who may not read it; run: chmod o+r {path}"
+            Message(file, f": as root, scripts run as another user, who may not read it; run: chmod o+r {path}")
         )
     if not os.access(found, os.R_OK):
-        raise UnsupportedConfigError(f"the file {name}={path} is not readable for you; check its permissions")
+        raise UnsupportedConfigError(Message(file, " is not readable for you; check its permissions"))
     return str(found)

@@ -11,6 +11,7 @@ from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.redaction import Masks
 from sandboxes.registry import backends, find
 from sandboxes.remote.provider import Provider
+from sandboxes.wording import Message, Setting
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,11 @@ class Variables(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         if name in self._refused:
             raise UnsupportedConfigError(
-                f"the env-file {self._file} sets {name}, and {self.own[0]} is of your environment: a file does not say "
-                f"where your key goes; put both into the file, or take {name} out of it and run: export {name}=…"
+                Message(
+                    Setting("sandbox.env_file", self._file),
+                    f" sets {name}, and {self.own[0]} is of your environment: a file does not say where your key goes; "
+                    f"put both into the file, or take {name} out of it and run: export {name}=…",
+                )
             )
         return self._every[name]
 

@@ -11,6 +11,7 @@ from sandboxes.packages import Lock
 from sandboxes.remote import agent_protocol
 from sandboxes.remote.provider import Command, CommandResult, Machine, Provider, RefusedError, UnreachableError
 from sandboxes.remote.retry import Pauses, retry
+from sandboxes.wording import Message, Setting
 
 Say = Callable[[str], None]
 
@@ -115,8 +116,11 @@ def offline_warning(name: str, why: str, greeting: agent_protocol.Greeting) -> s
     walls = [word for word in greeting.protects if word in _OFFLINE]
     if not walls:
         raise SandboxUnavailableError(
-            f"{name}: {why}, and nothing on its machines keeps scripts off the network: choose an image with more "
-            "rights, or allow the network with SandboxConfig(network=True)"
+            Message(
+                f"{name}: {why}, and nothing on its machines keeps scripts off the network: choose an image with more "
+                "rights, or allow the network with ",
+                Setting("sandbox.network", True),
+            )
         )
     return f"{name}: {why}; the machines themselves keep scripts off the network, by {', '.join(walls)}"
 
@@ -139,7 +143,10 @@ async def install_lock(provider: Provider, machine: Machine, lock: Lock, say: Sa
     command = Command(argv=("python3", "-I", "-S", "-c", _INSTALL), input=lock.text.encode(), timeout=max(1.0, left))
     say(f"{provider.name}: installing {len(lock.packages)} package{'s' * (len(lock.packages) != 1)} in a machine")
     late = SandboxUnavailableError(
-        f"{provider.name}: installing packages took too long; allow more seconds with SandboxConfig(install_timeout=…)"
+        Message(
+            f"{provider.name}: installing packages took too long; allow more seconds with ",
+            Setting("sandbox.install_timeout"),
+        )
     )
     try:
         async with asyncio.timeout(max(1.0, left) + 5):

@@ -17,6 +17,7 @@ from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.remote.provider import Command, CommandResult, Machine, Provider, UnreachableError
 from sandboxes.remote.retry import Pauses, retry
 from sandboxes.text import clean
+from sandboxes.wording import Message, Setting
 
 MOST = 64 * MB
 """Most bytes of all files together: each piece is a command, and each machine gets all of them."""
@@ -83,7 +84,9 @@ class Files:
         """Read the files. Raises UnsupportedConfigError if one is not a readable regular file, or all are too large."""
         left, contents = MOST, {}
         for name, path in paths.items():
-            contents[name] = _content(f"the file {name}={path if path.isprintable() else ascii(path)}", path, left)
+            contents[name] = _content(
+                Setting("sandbox.files", f"{name}={path if path.isprintable() else ascii(path)}"), path, left
+            )
             left -= len(contents[name])
         return cls(contents)
 
@@ -116,23 +119,28 @@ class Files:
         self.places = places
 
 
-def _content(option: str, path: str, most: int) -> bytes:
+def _content(option: Setting, path: str, most: int) -> bytes:
     try:
         # Without O_NONBLOCK a named pipe would wait for a writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             about = os.fstat(file.fileno())
             if not stat.S_ISREG(about.st_mode):
-                raise UnsupportedConfigError(f"{option} is not a regular file; choose one")
+                raise UnsupportedConfigError(Message(option, " is not a regular file; choose one"))
             content = file.read(most + 1) if about.st_size <= most else None
     except (OSError, ValueError) as e:
         if isinstance(e, UnsupportedConfigError):
             raise
         why = e.strerror if isinstance(e, OSError) else "a path cannot contain such characters"
-        raise UnsupportedConfigError(f"{option} cannot be read ({why}); check the path") from None
+        raise UnsupportedConfigError(Message(option, f" cannot be read ({why}); check the path")) from None
     if content is None or len(content) > most:
         raise UnsupportedConfigError(
-            f"{option} is too large: all files together may take {MOST // MB} MB on a provider's machines; "
-            "make them smaller, or choose the process sandbox, which sends none"
+            Message(
+                option,
+                f" is too large: all files together may take {MOST // MB} MB on a provider's machines; "
+                "make them smaller, or choose ",
+                Setting("sandbox.backend", "process"),
+                ", which sends none",
+            )
         )
     return content
 
@@ -169,8 +177,10 @@ async def _send_piece(
     left = max(1.0, deadline - asyncio.get_running_loop().time())
     command = Command(argv=("python3", "-I", "-S", "-c", _KEEP), input=piece, timeout=left)
     late = SandboxUnavailableError(
-        f"{provider.name}: sending the files took too long; send less, or allow more seconds with "
-        "SandboxConfig(install_timeout=…)"
+        Message(
+            f"{provider.name}: sending the files took too long; send less, or allow more seconds with ",
+            Setting("sandbox.install_timeout"),
+        )
     )
     try:
         async with asyncio.timeout(left + 5):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import EvaluatorError, InputError, SandboxConfig, UnsupportedConfigError, evaluate, read_requirements
-from runner.cli.messages import in_options
+from runner.core.doors import speaking
 from runner.inputs.evaluators.beside import _modules, next_step
 from runner.inputs.evaluators.load import parse_evaluator, read_evaluator
 from runner.inputs.evaluators.resolve import choose

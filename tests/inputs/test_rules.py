@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from runner import Report, RequirementError
 from runner.cli.commands.run import exit_code
-from runner.cli.messages import in_options
+from runner.core.doors import speaking
 from runner.cli.values import mapping
 from runner.core.errors import MappingError
 from runner.core.types import Case, Continuous, Evaluator, InputMapping, Outcome, OutputConfig, Result
@@ -163,7 +163,8 @@ def test_mapping(signature: str, mapping: str, row: str, expected: str) -> None:
 def test_mapping_refused(signature: str, mapping: str, row: str, message: str) -> None:
     with pytest.raises(MappingError) as caught:
         arguments(signature, mapping, row)
-    assert message in in_options(str(caught.value))
+    with speaking("options"):
+        assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("source", "mapping", "row", "given"), rows("TypeScript | mapping | row | is given", 12))

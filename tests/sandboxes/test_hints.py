@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 from runner import evaluate
 from runner.cli.main import cli
-from runner.cli.messages import in_options
 from sandboxes import Call, SandboxConfig
 from sandboxes.hints import BOX, WASM, Failure, Place, next_step
 from sandboxes.models import Limits

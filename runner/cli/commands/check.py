@@ -12,7 +12,6 @@ from rich.console import RenderableType
 
 from runner.cli import signals, values
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.core.text import printable, whole
@@ -61,7 +60,7 @@ def check(options: Options) -> int:
         out.print(render.facts(_facts(prepared)))
         for note in [
             *return_notes(evaluator),
-            *([] if cases is None else map(in_options, prepared.default_notes(cases))),
+            *([] if cases is None else prepared.default_notes(cases)),
         ]:
             render.err().say(render.text(f"note: {printable(whole(script))}: {note}"))
         if dataset is None and not sandbox.capabilities.checks:
@@ -96,9 +95,7 @@ def _nothing(results: list[Result]) -> str:
     if not results:
         return "the dataset has no rows"
     words = "the first row was not scored" if len(results) == 1 else f"none of the first {len(results)} rows was scored"
-    error = next(
-        (f"; {one.error.kind} in row {one.id}: {in_options(one.error.message)}" for one in results if one.error), ""
-    )
+    error = next((f"; {one.error.kind} in row {one.id}: {one.error.message}" for one in results if one.error), "")
     return words + error
 
 

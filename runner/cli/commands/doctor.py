@@ -6,7 +6,6 @@ from rich.text import Text
 
 from runner.cli.doctor import Finding, diagnose
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE
-from runner.cli.messages import in_options
 from runner.cli.views import render
 from runner.core.text import json_text
 
@@ -36,7 +35,7 @@ def _print(finding: Finding) -> None:
     out = render.out()
     line = Text(f"{mark:<6}", style=style)
     line.append(f"{finding.name}: ", style="bold")
-    line.append(render.text(in_options(finding.found)))
+    line.append(render.text(finding.found))
     out.say(line)
     if finding.step:
-        out.say(Text("      -> ").append(render.text(in_options(finding.step))))
+        out.say(Text("      -> ").append(render.text(finding.step)))

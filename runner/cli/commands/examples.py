@@ -15,7 +15,6 @@ from rich.text import Text
 
 from runner.cli import signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
@@ -131,7 +130,7 @@ def _outcome(case: ExampleResult) -> str:
     result = case.result
     if result.error is not None:
         kind = "" if result.outcome == "lost" else f"{result.error.kind}: "
-        return f"{result.outcome}: {kind}{in_options(result.error.message)}"
+        return f"{result.outcome}: {kind}{result.error.message}"
     said = [f"label {result.label}"] if result.label is not None else []
     said += [f"score {result.score!r}"] if result.score is not None else []
     return ", ".join([result.outcome, *said])

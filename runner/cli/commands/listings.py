@@ -8,7 +8,6 @@ from rich.text import Text
 
 import templates
 from runner.cli.exit_codes import DONE
-from runner.cli.messages import in_options
 from runner.cli.views import render
 from runner.inputs.evaluators.resolve import find_language, is_reference
 from runner.runs.stored import find as find_stored
@@ -60,7 +59,7 @@ def list_sandboxes() -> int:
 
 
 def _print(out: render.Terminal, facts: list[tuple[str, str]]) -> None:
-    out.print(render.facts([("  " + name, render.text(in_options(words))) for name, words in facts]))
+    out.print(render.facts([("  " + name, render.text(words)) for name, words in facts]))
 
 
 def _is_elsewhere(backend: Backend) -> bool:

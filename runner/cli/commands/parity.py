@@ -15,7 +15,6 @@ from rich.text import Text
 
 from runner.cli import signals
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.messages import in_options
 from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
@@ -114,7 +113,7 @@ def _row(row: RowDifference, names: Sequence[str]) -> RenderableType:
 
 def _outcomes(values: Sequence[Any], errors: Sequence[str | None]) -> Iterator[Text]:
     for value, error in zip(values, errors, strict=True):
-        yield render.text(f"{value}: {in_options(error)}" if error else str(value), limit=render.ERROR)
+        yield render.text(f"{value}: {error}" if error else str(value), limit=render.ERROR)
 
 
 def _values(values: Sequence[Any]) -> Iterator[Text]:

@@ -216,10 +216,8 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
     summary = work.summary("interrupted" if interrupted else "finished")
     if not options.quiet:
-        from runner.cli.messages import in_options  # not for a quiet run
-
         for note in [*work.notes, *label_notes(summary, work.prepared.evaluator, work.shown().rows)]:
-            _tell(f"{of}note: {in_options(note)}", in_full=True)
+            _tell(f"{of}note: {note}", in_full=True)
     if interrupted:
         when = f"after {rows_of(summary.rows)}; {_kept(work)}" if summary.rows else "before the first row was scored"
         _tell(f"{of}interrupted {when}", "yellow")
@@ -233,9 +231,7 @@ def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = 
         return INTERRUPTED
     _print(work, summary, options)
     if not summary.judged:
-        from runner.cli.messages import in_options
-
-        _tell(of + in_options(nothing_scored(summary)), "bold red", in_full=True)
+        _tell(of + nothing_scored(summary), "bold red", in_full=True)
     else:
         for result in sorted(summary.gates, key=lambda result: result.verdict):  # failed, passed, unjudged
             if result.verdict != "passed" or (result.calls_for_words and not options.quiet):

@@ -17,7 +17,6 @@ from runner.cli import values
 from runner.cli.commands.run import Options, compared, execute, report, request_of
 from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
-from runner.cli.messages import in_options
 from runner.cli.views import render
 from runner.core.errors import FailedRowsError, InputError
 from runner.core.text import json_text
@@ -92,7 +91,7 @@ def _run(suite: Suite, path: str | None, options: Options, codes: list[int]) -> 
 
 def _say(error: Exception, of: str = "") -> int:
     """Print what one run ended with; return its exit code."""
-    render.err().say(render.text(f"evalcell: {of}{in_options(str(error))}", "bold red", render.ERROR))
+    render.err().say(render.text(f"evalcell: {of}{error!s}", "bold red", render.ERROR))
     return WRONG_USAGE if isinstance(error, UnsupportedConfigError | InputError) else COULD_NOT_JUDGE
 
 

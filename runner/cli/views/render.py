@@ -12,7 +12,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli.messages import in_options
 from runner.core.text import rows_of
 from runner.engine.scoring.gates import figure, gate_words, missing_rows
 from runner.engine.scoring.overview import aggregates, figures
@@ -90,7 +89,7 @@ def rows_table(entries: Sequence[ShownRow]) -> Table:
         ]
         if any(other.label for other in entries):
             cells.append(Text(e.label))
-        made.add_row(*cells, Text(in_options(e.remark)))
+        made.add_row(*cells, Text(e.remark))
     return made
 
 
@@ -120,7 +119,7 @@ def summary_view(summary: Summary) -> RenderableType:
         rows += [(f"{prefix}{word}".rstrip(), chart) for word, chart in charts(stats)]
     rows += _aggregates(summary)
     for number, error in enumerate(summary.errors):
-        words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {in_options(error.message)}"
+        words = f"{error.kind} {error.count:,}, as in row {safe(error.example, 40)}: {error.message}"
         rows.append(("errors" if not number else "", text(words, "red", ERROR)))
     if summary.seconds is not None and summary.rows_per_second is not None:
         # None are new where a run that had ended was resumed.
@@ -164,7 +163,7 @@ def _aggregates(summary: Summary) -> list[tuple[str, RenderableType]]:
     """The figures of the whole dataset, one a line, and why there are none, or one is missing."""
     rows: list[tuple[str, RenderableType]] = []
     if (error := summary.aggregate_error) is not None:
-        rows.append(("aggregate", text(f"{error.kind}: {in_options(error.message)}", "red", ERROR)))
+        rows.append(("aggregate", text(f"{error.kind}: {error.message}", "red", ERROR)))
     for name, value in aggregates(summary).items():
         first = len(rows) == (error is not None)
         of = f" (of {rows_of(summary.aggregate_rows or 0)})" if first else ""

@@ -11,7 +11,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from runner.cli.messages import in_options
 from runner.cli.views.render import outcome, passed_style
 from runner.core.text import printable, rows_of
 from runner.core.types import Evaluator
@@ -100,7 +99,7 @@ def _row(row: ShownRow, width: int) -> Iterator[RenderableType]:
     elif row.arguments:
         yield _side_by_side(row, [("", *row.arguments.values())], width)
     if row.remark:
-        yield Padding(Text(in_options(row.remark), style="dim"), (0, 0, 0, 2))
+        yield Padding(Text(row.remark, style="dim"), (0, 0, 0, 2))
 
 
 def _side_by_side(row: ShownRow, lines: Sequence[tuple[str, ...]], width: int) -> RenderableType:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import InputError
 from runner.core.text import printable
+from sandboxes.wording import Message, Setting
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -35,8 +36,11 @@ def parse_most(text: str, field: str = "max_failed") -> Most:
     number = Fraction(found[1] or found[2]) / (100 if is_share else 1) if found else None
     if number is None or (is_share and number > 1):
         raise InputError(
-            f"{field} {printable(text, 80)!r} is neither a number of rows nor a percentage of them; "
-            f"write for example {field} 5%, or {field} 10"
+            Message(
+                Setting(field),
+                f" {printable(text, 80)!r} is neither a number of rows nor a percentage of them; write for example ",
+                *(Setting(field, "5%"), ", or ", Setting(field, 10)),
+            )
         )
     return Most(text=text.strip(), number=number, is_share=is_share)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from runner.core.text import printable, rows_of
 from runner.core.types import Result
 from runner.engine.scoring.allowance import Most
+from sandboxes.wording import Setting
 
 FIRST = 100
 """Rows that are looked at, from the first."""
@@ -46,5 +47,5 @@ class Causes:
             f"stopped after {rows_of(self._rows)}, because {self._failed[cause]} of them failed for one cause; "
             f"as in row {printable(row.id, 60)}: {row.error.message}\n"
             "A score of the other rows would not be that of the dataset. Mend the cause; or allow such rows: "
-            "max_failed 100%"
+            f"{Setting('max_failed', '100%')}"
         )

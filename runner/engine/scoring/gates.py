@@ -17,6 +17,7 @@ from runner.engine.scoring.allowance import Most
 from runner.engine.scoring.summary import GateResult, Stats, Summary
 from runner.engine.scoring.tally import label_key
 from sandboxes.record import Record
+from sandboxes.wording import Message, Setting
 
 Operator = Literal[">", ">=", "<", "<=", "==", "!="]
 
@@ -226,10 +227,10 @@ def parse_gate(
 
     `aggregate.NAME` is a figure that is called as a metric is. Raises InputError for a metric that there can never be.
     """
-    named = f"the {'requirement' if required else 'gate'} {text!r}"
+    named = Setting("require" if required else "gates", text)
     found = _SHAPE.fullmatch(text)
     if not found or (found["metric"][-1] in "<>=!" and not found["metric"].startswith("label:")):
-        raise InputError(f"{named} is not METRIC OP NUMBER; write {_likely(text)}")
+        raise InputError(Message(named, f" is not METRIC OP NUMBER; write {_likely(text)}"))
     written = found["metric"]
     output, metric, label = _metric(named, written, outputs, figures)
     _refuse_hopeless(named, output, metric, outputs)
@@ -262,7 +263,7 @@ def _likely(text: str) -> str:
 
 
 def _metric(
-    gate: str, written: str, outputs: Mapping[str, OutputConfig | Stats], figures: bool
+    gate: Setting, written: str, outputs: Mapping[str, OutputConfig | Stats], figures: bool
 ) -> tuple[str | None, str, str | None]:
     known = (*_OF_OUTPUT, *_OF_ROWS)
     if written in known:
@@ -287,25 +288,30 @@ def _metric(
         line = f"[tool.evalcell.outputs.{key}]"
         hint = f"; an output that the script names itself needs a line in its header: {line}"
     meant = f" (did you mean `{_SYNONYMS[written]}`?)" if written in _SYNONYMS else suggestion(written, known)
-    raise InputError(f"{gate}: there is no metric {written!r}{meant}; choose one of: {METRICS}{hint}")
+    raise InputError(Message(gate, f": there is no metric {written!r}{meant}; choose one of: {METRICS}{hint}"))
 
 
-def _refuse_hopeless(gate: str, output: str | None, metric: str, outputs: Mapping[str, OutputConfig | Stats]) -> None:
+def _refuse_hopeless(
+    gate: Setting, output: str | None, metric: str, outputs: Mapping[str, OutputConfig | Stats]
+) -> None:
     config = outputs.get(output) if output is not None else next(iter(outputs.values()), None)
     if metric in _OF_PASSING and (config is None or config.threshold is None or config.direction == "none"):
         raise InputError(
-            f"{gate} needs a threshold and a direction in the evaluator's output config; "
-            "add them to its header, or gate on the mean"
+            Message(
+                gate,
+                " needs a threshold and a direction in the evaluator's output config; "
+                "add them to its header, or gate on the mean",
+            )
         )
 
 
-def _number(gate: str, written: str) -> float:
+def _number(gate: Setting, written: str) -> float:
     try:
         number = float(written)
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or "_" in written:
-        raise InputError(f"{gate}: {written!r} is not a number; write for example 'mean>0.2'")
+        raise InputError(Message(gate, f": {written!r} is not a number; write for example 'mean>0.2'"))
     return number
 
 

@@ -11,6 +11,7 @@ from runner.core.types import ErrorKind, Evaluator, Result, ResultError
 from runner.engine.scoring.figures import Figures
 from sandboxes.base import MB, Call
 from sandboxes.json_text import Encoded, writer
+from sandboxes.wording import Setting
 
 SHARE = 16
 """A call may be given JSON of a sixteenth of its memory: read, it takes about eight times as much."""
@@ -114,8 +115,8 @@ class Gathered:
             return f"{size}, and aggregate can be given at most {MOST // MB} MB; aggregate a part of the rows"
         needed = -(-(self._size + 1) * SHARE // MB)
         return (
-            f"{size}, and aggregate can be given {self.most / MB:,.1f} MB, a sixteenth of a call's memory; raise the "
-            f"memory limit to {needed} MB, or aggregate a part of the rows"
+            f"{size}, and aggregate can be given {self.most / MB:,.1f} MB, a sixteenth of a call's memory; raise "
+            f"{Setting('limits.memory')} to {needed} MB, or aggregate a part of the rows"
         )
 
     def __enter__(self) -> Self:

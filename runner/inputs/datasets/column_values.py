@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from runner.core.text import printable, shown
+from sandboxes.wording import Message, Setting
 
 MAX_ROW = 8 << 20
 """Bytes of one row as it stands in the file. A longer one is skipped without being held."""
@@ -26,7 +27,7 @@ _PLACES, _PLACE = 20, 200  # places of binary values that are named, and their c
 
 UNDECODED = 0xFE
 """The byte that stands for what could not be decoded, where a file has another encoding than UTF-8."""
-UTF8_STEP = 'save the file as UTF-8, or give its encoding, such as encoding="cp1252"'
+UTF8_STEP = Message("save the file as UTF-8, or give its encoding, such as ", Setting("encoding", "cp1252"))
 
 
 class RowError(ValueError):

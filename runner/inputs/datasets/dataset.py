@@ -41,6 +41,7 @@ from runner.inputs.datasets.streams import (
 )
 from runner.inputs.evaluators.column import Source
 from sandboxes.regular import open_regular
+from sandboxes.wording import Message, Setting
 
 _LINES = (".jsonl", ".ndjson")
 SUFFIXES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".arrow")
@@ -221,7 +222,9 @@ def _open_file(
     if part is not None and file_of(place).stamp != part.stamp:
         raise DatasetError(f"{printable(whole(place))} has changed since the run was planned; start it anew")
     if reading.rows is not None and (table or suffix in (".csv", ".tsv")):
-        raise DatasetError(f"{name} is a table, in which rows={reading.rows!r} has no meaning; leave it out")
+        raise DatasetError(
+            Message(f"{name} is a table, in which ", Setting("rows", reading.rows), " has no meaning; leave it out")
+        )
     if table:
         if reading.encoding is not None:
             raise DatasetError(f"{name} has no encoding, as it is no text; leave the encoding out")
@@ -310,7 +313,7 @@ def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], i
             from runner.inputs.datasets.places import step_for  # here: few datasets name a place, or need one
 
             file.close()
-            raise DatasetError(f"{name} {step_for(_beginning(text, words), Path(text.place))}")
+            raise DatasetError(Message(name, " ", step_for(_beginning(text, words), Path(text.place))))
         dataset = Dataset(name, array_rows(file, name), close)
     elif suffix in (".csv", ".tsv"):
         refuse_json(words, text.place, name)
@@ -339,7 +342,8 @@ def _rows_at(place: str, file: BufferedReader, text: _Text, start: str) -> Itera
     rows = document_rows(file, text.name, parse_place(place))
     if rows is None:
         near = listed(likely_places(_beginning(text, start)))
-        raise DatasetError(f"{text.name} has no array at rows={place!r}; arrays of objects are at {near}")
+        there = Setting("rows", place)
+        raise DatasetError(Message(f"{text.name} has no array at ", there, f"; arrays of objects are at {near}"))
     return rows
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from runner.core.errors import DatasetError
 from runner.core.text import shown
+from sandboxes.wording import Setting
 
 _UNREAD = re.compile("[\udc80-\udcff]")
 _AROUND = 30  # characters around the first that is not UTF-8
@@ -54,7 +55,7 @@ def _likely_step(part: bytes, text: str, at: int, lines: int) -> str:
     read = some.encode(errors="surrogateescape").decode(guess, "replace").strip()
     return (
         f"in {guess}, line {line:,} has {shown(read, 80)}; save the file as UTF-8, or give its encoding, "
-        f'such as encoding="{guess}"'
+        f"such as {Setting('encoding', guess)}"
     )
 
 

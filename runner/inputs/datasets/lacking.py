@@ -11,6 +11,7 @@ from runner.core.types import Case, Evaluator
 from runner.inputs.evaluators.column import BY_NAME, written
 from runner.inputs.evaluators.mapping import Binding
 from runner.inputs.evaluators.parameters import about
+from sandboxes.wording import Setting
 
 ROWS = 100
 """Rows that are looked at for a column that the first one lacks."""
@@ -101,7 +102,7 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
         path = {parameter: written(column)}
         return [
             f"no column has what the script reads as {listed([word])}, and it goes on without; if {listed([column])} "
-            f"is meant, give InputMapping(paths={path!r})"
+            f"is meant, give {Setting('mapping.paths', path)}"
         ]
     return []
 

@@ -9,6 +9,7 @@ from typing import Any
 from runner.core.text import listed, printable
 from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.ids import Ids
+from sandboxes.wording import Setting
 
 _FIRST = 20
 """Rows whose texts are looked at."""
@@ -83,10 +84,11 @@ class RowNotes:
                 continue
             column = f"the column {listed([name])} looks like {kind} lists, and the script gets each as text"
             if kind == "JSON":
-                array = json.dumps([printable(name, 60)], ensure_ascii=False)
-                found.append(f"{column}; give json_columns={array}, or declare the parameter as an array")
+                array = Setting("json_columns", [printable(name, 60)])
+                found.append(f"{column}; give {array}, or declare the parameter as an array")
             else:
-                found.append(f"{column}; write the file with json.dumps of each list, and give json_columns then")
+                give = Setting("json_columns")
+                found.append(f"{column}; write the file with json.dumps of each list, and give {give} then")
         return found
 
 

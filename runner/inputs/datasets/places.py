@@ -12,6 +12,7 @@ from runner.core.errors import PathError
 from runner.core.text import listed, printable, whole
 from runner.inputs.datasets.json_array import Steps
 from runner.inputs.evaluators.jsonpath import parse_path
+from sandboxes.wording import Message, Setting
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([\[\]{}:,])|([^\s\[\]{}:,"]+)', re.DOTALL)
 _PLAIN = re.compile(r"[^\W\d]\w*", re.ASCII)
@@ -96,7 +97,7 @@ def likely_places(text: str) -> list[str]:
     return [one.path for one in sorted(arrays, key=lambda one: ("[*]" in one.path, -one.objects))]
 
 
-def step_for(text: str, path: Path) -> str:
+def step_for(text: str, path: Path) -> str | Message:
     """What a document that begins so is, and what to do about it: the place to give, or a command that converts it."""
     every = _values(text)
     top = every[0] if every else _Value("{", "")
@@ -105,19 +106,20 @@ def step_for(text: str, path: Path) -> str:
         return f"holds a table of columns and data, as pandas writes it; {_conversion(path, 'split')}"
     if places := likely_places(text):
         more = f"; arrays of objects are at {listed(places, _NAMED)}" if len(places) > 1 else ""
-        return f"holds an object whose rows seem to be in `{printable(places[0], 100)}`: give {_rows(places[0])}{more}"
+        place = printable(places[0], 100)
+        return Message(f"holds an object whose rows seem to be in `{place}`: give ", _rows(places[0]), more)
     if top.kinds == {"["} and below:
         return f"holds an object of columns; {_conversion(path, 'columns')}"
     if top.kinds == {"{"} and below:
         numbered = all(_ONE_NUMBER.fullmatch(inner) for one in below for inner in one.names)
         if numbered and len(below) == len(top.names):
             return f"holds an object of columns, as pandas writes it; {_conversion(path, 'columns')}"
-        return f"holds an object of objects; if each is a row, give {_rows('*')}"
+        return Message("holds an object of objects; if each is a row, give ", _rows("*"))
     return f"holds an object; it must be an array of rows; if it is one row, name it {printable(path.stem, 60)}.jsonl"
 
 
-def _rows(place: str) -> str:
-    return f"rows={json.dumps(printable(place, 200), ensure_ascii=False)}"
+def _rows(place: str) -> Setting:
+    return Setting("rows", printable(place, 200))
 
 
 def _conversion(path: Path, orient: str) -> str:

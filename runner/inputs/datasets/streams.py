@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, cast
 from runner.core.errors import DatasetError
 from runner.inputs.datasets.column_values import UNDECODED
 from runner.inputs.datasets.work import ask
+from sandboxes.wording import Message, Setting
 
 BUFFER = 1 << 16
 PACKED = (".gz", ".zst")
@@ -44,7 +45,8 @@ def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[Buff
         start = file.peek(_LOOK)[:_LOOK]
         found = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
         if found is None and (guess := _without_mark(start)):
-            raise DatasetError(f'{name} seems to be {guess[:6].upper()}; give its encoding, such as encoding="{guess}"')
+            step = "; give its encoding, such as "
+            raise DatasetError(Message(f"{name} seems to be {guess[:6].upper()}", step, Setting("encoding", guess)))
     if (wanted := encoding or found) and codecs.lookup(wanted).name != "utf-8":
         file = BufferedReader(_Recoded(file, wanted), BUFFER)
     if file.peek(3).startswith(MARK):

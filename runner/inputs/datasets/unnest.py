@@ -13,6 +13,7 @@ from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.places import parse_place
 from runner.inputs.datasets.rows import Reading
 from runner.inputs.datasets.work import ask
+from sandboxes.wording import Message, Setting
 
 
 def write_rows(path: str | os.PathLike[str], place: str, target: Path) -> None:
@@ -25,7 +26,7 @@ def write_rows(path: str | os.PathLike[str], place: str, target: Path) -> None:
     try:
         parse_place(place)
     except PathError as error:
-        raise InputError(f"rows={place!r}: {error}") from None
+        raise InputError(Message(Setting("rows", place), f": {error}")) from None
     with open_dataset(path, reading=Reading(rows=place)) as dataset, target.open("xb") as file:
         for where, row in dataset.rows:
             ask()

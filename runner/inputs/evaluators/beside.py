@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import sys
@@ -19,7 +18,7 @@ from runner.core.text import listed, printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.python_signature import expression
 from sandboxes.base import ScriptError
-from sandboxes.hints import one_file, unknown
+from sandboxes.hints import declare, one_file, unknown
 
 _MOST = 200
 """Imports that are looked at."""
@@ -140,11 +139,9 @@ def next_step(error: ScriptError, evaluator: Evaluator, packages: Sequence[str] 
     wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)
     if wanted and not is_own_file(module):
         lines = {_name(line): line for line in reversed((*declared, *wanted))}
-        names = json.dumps(
-            [lines[name] for name in dict.fromkeys(map(_name, (*declared, *wanted)))], ensure_ascii=False
-        )
+        every = [lines[name] for name in dict.fromkeys(map(_name, (*declared, *wanted)))]
         wasm = "; the process sandbox has packages" * (error.hint or "").endswith("the process sandbox has packages")
-        steps.append(f"{'then ' * bool(steps)}add `dependencies = {names}` to the script's header{wasm}")
+        steps.append(f"{'then ' * bool(steps)}{declare(every)}{wasm}")
     if strangers:
         steps.append(unknown([*strangers][:4]))
     return "; ".join(steps) or error.hint

@@ -13,6 +13,7 @@ from runner.core.text import listed, printable, shown, suggestion
 from runner.core.types import Case, Evaluator, InputMapping, Parameter, ParameterSpec
 from runner.inputs.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
 from runner.inputs.evaluators.parameters import NotAcceptedError, accepted, as_json
+from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
     from runner.inputs.evaluators.rfc9535 import Work
@@ -361,10 +362,8 @@ def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | N
             value = _from_json(value)
         return _accepted(name, source.declared, value)
     except MappingError as error:
-        step = (
-            "" if source.path or source.row else f", or give all rows a value: InputMapping(literals={{'{name}': …}})"
-        )
-        raise MappingError(f"{case.where}: {error}; put the row right, or map another to `{name}`{step}") from None
+        step = "" if source.path or source.row else f", or give all rows a value: {_for_all(name)}"
+        raise MappingError(f"{case.where}: {error}; put the row right, or map another with {_to(name)}{step}") from None
 
 
 def _has(case: Case, column: str) -> bool:
@@ -427,11 +426,19 @@ def _in_metadata(path: Source, case: Case) -> str:
 def _lacks(case: Case, source: _Source) -> str:
     name = source.name
     near = suggestion(name, [*case.metadata, *case.unread])
-    value = "" if source.declared is None else f", give all rows a value: InputMapping(literals={{'{name}': …}})"
+    value = "" if source.declared is None else f", give all rows a value: {_for_all(name)}"
     return (
-        f"{case.where}: the row has no `{name}`{near}; add the column, map another to `{name}`"
+        f"{case.where}: the row has no `{name}`{near}; add the column, map another with {_to(name)}"
         f"{_others(case)}{value}, or give the parameter a default"
     )
+
+
+def _to(name: str) -> Setting:
+    return Setting("mapping.paths", {name: "COLUMN"})
+
+
+def _for_all(name: str) -> Setting:
+    return Setting("mapping.literals", {name: ...})
 
 
 def _others(case: Case) -> str:

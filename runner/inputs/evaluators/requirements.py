@@ -10,6 +10,7 @@ from pathlib import Path
 from runner.core.errors import InputError
 from runner.core.text import printable, read_bounded, shown, whole
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.wording import Message, Setting
 
 MAX_FILE = 1 << 20
 """Bytes of a file of requirements."""
@@ -23,7 +24,9 @@ _STEPS = {
     r"-e|--editable": "is a project in a folder; build a wheel of it, and name that one's folder in UV_FIND_LINKS",
     r"-i\b|--(index-url|extra-index-url|no-index|find-links|trusted-host)|-f\b": "decides where packages come from, "
     "which is the user's to do; take it out, and set UV_DEFAULT_INDEX, UV_INDEX or UV_FIND_LINKS",
-    r".*--hash\b": "has hashes; to install exactly what the file names, give it as the lock: SandboxConfig(lock=…)",
+    r".*--hash\b": Message(
+        "has hashes; to install exactly what the file names, give it as the lock: ", Setting("sandbox.lock")
+    ),
     r"-": "is an installer's option; take it out",
 }
 

@@ -18,6 +18,7 @@ from runner.inputs.evaluators.requirements import plain, refuse_lacking
 from sandboxes.base import Capabilities, Language, SandboxConfig
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.registry import backends, find
+from sandboxes.wording import Message, Setting
 
 DEFAULT = "wasm"
 
@@ -52,7 +53,10 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
         evaluator = read_evaluator(path, **how)
         if language not in (None, evaluator.language):
             raise EvaluatorError(
-                f"{printable(whole(path))} is {DIALECTS[evaluator.language].name}; leave the language out"
+                Message(
+                    f"{printable(whole(path))} is {DIALECTS[evaluator.language].name}; leave ",
+                    *(Setting("language"), " out"),
+                )
             )
         return evaluator
     if path.replace("_", "-") not in templates.names():
@@ -158,8 +162,11 @@ def choose(
     if evaluator.is_template:
         if config.isolation == "batch":
             raise UnsupportedConfigError(
-                f"{name}: by its template a row's text becomes code, which with the isolation 'batch' could decide the "
-                "rows after it; leave the isolation out, or write context.vars.NAME in place of {{ NAME }}"
+                Message(
+                    f"{name}: by its template a row's text becomes code, which with the isolation 'batch' could decide "
+                    "the rows after it; leave ",
+                    *(Setting("sandbox.isolation"), " out, or write context.vars.NAME in place of {{ NAME }}"),
+                )
             )
         chosen["isolation"] = "call"
     config = config.model_copy(update=chosen)
@@ -241,13 +248,13 @@ def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
 
 def _other_language(evaluator: Evaluator, wants: _Wants, backend: str) -> str:
     able = _able(evaluator, wants) or _able(evaluator, _Wants((), (), SandboxConfig()))
-    step = f"choose the {able[0]} sandbox" if able else "`evalcell sandboxes` shows what each can do"
+    step = f"choose {Setting('sandbox.backend', able[0])}" if able else "`evalcell sandboxes` shows what each can do"
     return f"the {backend} sandbox does not run {DIALECTS[evaluator.language].name}; {step}"
 
 
 def _no_packages(evaluator: Evaluator, declared: tuple[str, ...], backend: str) -> str:
     able = _able(evaluator, _Wants(declared, (), SandboxConfig()))
-    step = f"choose the {able[0]} sandbox, or" if able else "no sandbox here installs packages;"
+    step = f"choose {Setting('sandbox.backend', able[0])}, or" if able else "no sandbox here installs packages;"
     return (
         f"the script declares packages ({_listed(declared)}), which the {backend} sandbox cannot install: {step} "
         "take them out of its `dependencies`, if it runs on the standard library alone"

@@ -24,6 +24,7 @@ from runner.core.errors import WorkError
 from runner.core.text import weight
 from runner.inputs.evaluators import iregexp
 from runner.inputs.evaluators.automaton import Automaton
+from sandboxes.wording import Setting
 
 _T = TypeVar("_T")
 MATCHING = ("match", "search")
@@ -92,7 +93,7 @@ def work_of(timeout: float | None) -> Work:
     if timeout is None:
         return Work()
     most = int(min(max(timeout * _SECOND, MIN_PLACES), MAX_PLACES))
-    return Work(most, "narrow it" if most == MAX_PLACES else "narrow it, or raise the timeout")
+    return Work(most, "narrow it" if most == MAX_PLACES else f"narrow it, or raise {Setting('limits.timeout')}")
 
 
 _WORK: ContextVar[Work] = ContextVar("work of a path")

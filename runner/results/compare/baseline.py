@@ -16,6 +16,7 @@ from runner.results.compare.rows import read_side
 from runner.results.compare.runs import with_rows
 from runner.results.compare.side import Side
 from runner.results.compare.types import Comparison, RunInfo
+from sandboxes.wording import Message, Setting
 
 _NAME = "this run"
 
@@ -86,7 +87,9 @@ def baseline_of(request: RunRequest, evaluator: Evaluator) -> Baseline | None:
     if request.baseline is not None:
         return Baseline(request, evaluator)
     if request.fail_if_worse is not None:
-        raise InputError("fail_if_worse needs a baseline; name a results file or a run's folder with baseline=…")
+        step = " needs a baseline; name a results file or a run's folder with "
+        raise InputError(Message(Setting("fail_if_worse"), step, Setting("baseline")))
     if request.allow_inconclusive:
-        raise InputError("allow_inconclusive belongs to a gate; add fail_if_worse, and a baseline")
+        gate = Message(Setting("fail_if_worse"), " and ", Setting("baseline"))
+        raise InputError(Message(Setting("allow_inconclusive"), " belongs to a gate; add ", gate))
     return None

@@ -12,12 +12,15 @@ from runner.engine.scoring.gates import figure
 from runner.engine.scoring.summary import GateResult
 from runner.results.compare.types import Comparison
 from runner.results.compare.verdict import SAY_DIRECTION
+from sandboxes.wording import Message, Setting
 
 
 def refuse_undirected(direction: Direction, step: str = "") -> None:
     """Raise InputError if nobody knows which scores are better. `step` comes before the one that is always there."""
     if direction == "none":
-        raise InputError(f"fail_if_worse cannot tell which scores are better; {step}{SAY_DIRECTION}")
+        raise InputError(
+            Message(Setting("fail_if_worse"), f" cannot tell which scores are better; {step}{SAY_DIRECTION}")
+        )
 
 
 def worse_gate(
@@ -35,7 +38,8 @@ def worse_gate(
     new run than `max_abstained` allows (without it, than in the base). Nor can it if a run did not finish, or if rows,
     the evaluator, an output or an input of the base are not those of the new run.
     """
-    refuse_undirected(made.direction, 'give direction="maximize" or "minimize", or ')
+    ways = Setting("direction", "maximize"), Setting("direction", "minimize")
+    refuse_undirected(made.direction, f"give {ways[0]} or {ways[1]}, or ")
     gate = f"fail-if-worse {figure(made.tolerance)}" if made.tolerance else "fail-if-worse"
     value, low, high = made.mean_difference, made.ci_low, made.ci_high
     between = "" if low is None or high is None else f", 95% interval {figure(low)} to {figure(high)}"

@@ -27,6 +27,7 @@ from runner.results.compare.types import (
     Unpaired,
 )
 from runner.results.compare.verdict import Pairs, difference, figures
+from sandboxes.wording import Setting
 
 _NAMED = 3
 _DIGITS = 40  # characters of an id that may be a number
@@ -166,7 +167,8 @@ def _nothing(base: Side, new: Side, changed: Sequence[str], no_output: bool, ali
     hint = "no parameter of the evaluator is the output, so any change counts; " if no_output else ""
     return (
         f"all {rows_of(len(changed))} that {base.name} and {new.name} have in common were given another input, "
-        f"reference or setting; {hint}compare runs of one dataset, or pair rows by id alone with ignore_input=True"
+        f"reference or setting; {hint}compare runs of one dataset, or pair rows by id alone with "
+        f"{Setting('ignore_input', True)}"
     )
 
 

@@ -20,6 +20,7 @@ from runner.results.compare.types import ChangedRow, Comparison, FlippedRow, Fli
 from runner.results.compare.verdict import difference
 from runner.results.output.row_cells import columns_of
 from sandboxes.base import Language
+from sandboxes.wording import Setting
 
 Path: TypeAlias = str | os.PathLike[str]
 
@@ -128,7 +129,7 @@ def _no_column(name: str, sources: tuple[Source, Source], sides: tuple[Side, Sid
             carried |= dict.fromkeys(columns_of(row))
     there = f"the results carry {listed(carried, 20)}; name one of them, or" if carried else "they carry no columns;"
     what = f"no result carries a value of the column `{printable(name, 60)}`{suggestion(name, carried)}"
-    return f"{what}; {there} keep the column in both runs"
+    return f"{what}; {there} run both with {Setting('keep', name)}"
 
 
 def _whole(

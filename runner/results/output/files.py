@@ -16,6 +16,7 @@ from runner.core.errors import OutputError
 from runner.core.text import printable, whole, why
 from runner.core.types import Result
 from runner.results.output.row_cells import Layout
+from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
     from runner.results.output.spool import Spool
@@ -155,14 +156,14 @@ def _spool(path: str, layout: Layout, kept: tuple[int, int] | None, own: bool) -
 
 
 def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
-    suffix = _suffix(path)
+    suffix, named = _suffix(path), str(Setting("output", path))
     if suffix not in _SUFFIXES:
-        raise OutputError(f"-o {path}: the suffix decides the format; end it with one of: {', '.join(_SUFFIXES)}")
+        raise OutputError(f"{named}: the suffix decides the format; end it with one of: {', '.join(_SUFFIXES)}")
     if suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise OutputError(f"-o {path} needs pyarrow; run: pip install 'evalcell[parquet]'")
-    check_place(f"-o {path}", path, inputs)
+        raise OutputError(f"{named} needs pyarrow; run: pip install 'evalcell[parquet]'")
+    check_place(named, path, inputs)
     if any(same_file(path, other) for other in earlier):
-        raise OutputError(f"-o {path} is given twice; name different files")
+        raise OutputError(f"{named} is given twice; name different files")
 
 
 def check_place(named: str, path: str, inputs: Sequence[str]) -> None:
@@ -215,7 +216,7 @@ def _reason(error: OSError) -> str:
 def _open_error(path: str, error: OSError) -> OSError | OutputError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         return WriteError(f"{path} cannot be written ({_reason(error)}); make room, or choose another place")
-    return OutputError(f"-o {path} cannot be written ({_reason(error)}); choose another place")
+    return OutputError(f"{Setting('output', path)} cannot be written ({_reason(error)}); choose another place")
 
 
 def _write_error(spool: Spool) -> Exception:

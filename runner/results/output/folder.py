@@ -22,6 +22,7 @@ from runner.results.output.files import ResultsFiles, WriteError, replace_file, 
 from runner.results.output.folder_lock import FolderLock
 from runner.results.output.links import refuse_links
 from runner.results.output.row_cells import Layout
+from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
     from runner.results.output.resume import Resumed
@@ -200,7 +201,9 @@ class ResultsFolder:
             self._folder.mkdir(exist_ok=True)
             self._held.take()
         except OSError as e:
-            raise OutputError(f"-o {self.path} cannot be made ({e.strerror}); choose another place") from e
+            raise OutputError(
+                f"{Setting('output', self.path)} cannot be made ({e.strerror}); choose another place"
+            ) from e
         if not self._overwrite:  # another run may have been here meanwhile
             refuse_rows(self._folder)
         return ResultsFiles([str(self._folder / ROWS)], inputs=self._read, own=True)
@@ -230,7 +233,7 @@ class ResultsFolder:
 
     def _check(self, name: str, inputs: Sequence[str]) -> None:
         path = self._folder / name
-        shown = f"-o {printable(self.path)}: {name} in it"
+        shown = f"{Setting('output', self.path)}: {name} in it"
         try:
             path.lstat()
         except OSError:
@@ -254,15 +257,15 @@ def refuse_rows(folder: Path, held: FolderLock | None = None) -> None:
 
     With the lock that is not `held` yet, OutputError if another run is writing them.
     """
-    shown = f"-o {printable(str(folder))}"
+    shown = Setting("output", str(folder))
     rows = folder / ROWS
     if (rows.is_file() and rows.stat().st_size) or (folder / PARTS / PLAN).is_file():
         if held is not None:
             held.take()
             held.release()
         raise OverwriteError(
-            f"{shown} has rows of an earlier run; set `resume` to go on with it or `overwrite` to start anew, "
-            "or choose another folder"
+            f"{shown} has rows of an earlier run; add {Setting('resume')} to go on with it or {Setting('overwrite')} "
+            "to start anew, or choose another folder"
         )
     if (folder / MANIFEST).is_file():
         from runner.results.output.resume import read_manifest  # here: most runs begin in a folder of their own
@@ -271,13 +274,14 @@ def refuse_rows(folder: Path, held: FolderLock | None = None) -> None:
             read_manifest(folder / MANIFEST)
         except ResumeError:
             raise OverwriteError(
-                f"{shown}: {MANIFEST} in it is none of a run; set `overwrite` to replace it, or choose another folder"
+                f"{shown}: {MANIFEST} in it is none of a run; add {Setting('overwrite')} to replace it, or choose "
+                "another folder"
             ) from None
 
 
 def check_folder(path: str, folder: Path) -> None:
     """Raise OutputError for a folder that cannot be made or written."""
-    shown = f"-o {printable(path)}"
+    shown = Setting("output", path)
     if folder.is_dir():
         if not os.access(folder, os.W_OK | os.X_OK):
             raise OutputError(f"{shown} cannot be written (no permission); choose another folder")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.core.errors import OutputError
-from runner.core.text import printable
+from sandboxes.wording import Setting
 
 if sys.platform != "win32":
     import fcntl
@@ -32,8 +32,8 @@ class FolderLock:
         except OSError as e:
             os.close(descriptor)
             if e.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                shown = printable(str(self._folder))
-                raise OutputError(f"-o {shown}: another run writes there; wait for it, or choose another") from None
+                shown = Setting("output", str(self._folder))
+                raise OutputError(f"{shown}: another run writes there; wait for it, or choose another") from None
             return  # some network disks lock no folders
         self._descriptor = descriptor
 

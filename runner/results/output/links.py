@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from runner.core.errors import OutputError
-from runner.core.text import printable, whole
+from runner.core.text import whole
+from sandboxes.wording import Setting
 
 
 def refuse_links(folder: Path, files: Iterable[str], folders: Iterable[str] = ()) -> None:
@@ -22,7 +23,8 @@ def refuse_links(folder: Path, files: Iterable[str], folders: Iterable[str] = ()
                 continue  # it is not there, nor the folder perhaps
             if why := _unfit(about, kind):
                 raise OutputError(
-                    f"-o {printable(whole(str(folder)))}: {name} in it {why}; move it away, or choose another folder"
+                    f"{Setting('output', whole(str(folder)))}: {name} in it {why}; move it away, or choose another "
+                    "folder"
                 )
 
 

@@ -19,10 +19,10 @@ from runner.results.output.stored_rows import Kept, whole_batches, whole_lines
 from runner.results.output.stored_run import Part, StoredRun
 from sandboxes.base import Sandbox
 from sandboxes.regular import read_regular
+from sandboxes.wording import Message, Setting
 
-_ANEW = "to start anew, give `overwrite` in place of `resume`"
-_ANEW_OR = "give `overwrite` in place of `resume` to start anew"
-_OR = f"or {_ANEW_OR}"
+_INSTEAD = Message("give ", Setting("overwrite"), " in place of ", Setting("resume"))
+ANEW, _ANEW_OR = Message("to start anew, ", _INSTEAD), Message(_INSTEAD, " to start anew")
 LOCK = "requirements.lock"
 _MANIFEST_BYTES = 16 << 20
 _LOCK_BYTES = 8 << 20
@@ -52,7 +52,7 @@ class Resumed(StoredRun):
     ) -> None:
         identity: str = manifest["sandbox"]["sandbox"]
         finished = not more and manifest["state"] == "finished" and _results_of(manifest) == kept.rows
-        super().__init__([Part(rows, kept)], evaluator, identity, finished=finished, again=_ANEW_OR)
+        super().__init__([Part(rows, kept)], evaluator, identity, finished=finished, again=str(_ANEW_OR))
         self.folder = folder
         self.manifest = manifest
         self.kept = kept
@@ -65,7 +65,7 @@ class Resumed(StoredRun):
         if sandbox.lock is not None and sandbox.config.lock is None and sandbox.lock != self._lock():
             raise ResumeError(
                 f"{self.folder} cannot be resumed: the packages resolve to other versions than those of its "
-                f"requirements.lock; give that one as SandboxConfig(lock=…), {_OR}"
+                f"requirements.lock; give that one as {Setting('sandbox.lock')}, or {_ANEW_OR}"
             )
 
     def _lock(self) -> str | None:
@@ -75,7 +75,7 @@ class Resumed(StoredRun):
     def refuse_more(self) -> None:
         """A row is not known. Raises ResumeError if the run was finished."""
         if self.finished:
-            raise ResumeError(f"{self.folder} is finished, and the dataset has more rows now; {_ANEW}")
+            raise ResumeError(f"{self.folder} is finished, and the dataset has more rows now; {ANEW}")
 
 
 def find_resumed(
@@ -98,10 +98,10 @@ def find_resumed(
     except FileNotFoundError:
         kept = Kept()
     except OSError as e:
-        raise ResumeError(f"{rows} cannot be read ({e.strerror}); {_ANEW}") from None
+        raise ResumeError(f"{rows} cannot be read ({e.strerror}); {ANEW}") from None
     if not manifest.exists():
         if kept.rows:
-            raise ResumeError(f"{folder} has rows, but no {manifest.name} that tells what they are of; {_ANEW}")
+            raise ResumeError(f"{folder} has rows, but no {manifest.name} that tells what they are of; {ANEW}")
         return None
     old = read_manifest(manifest)
     if found_changes := list(changes(old, prepared, digests)):
@@ -142,11 +142,11 @@ def read_manifest(path: Path) -> dict[str, Any]:
             raise ValueError(f"larger than {_MANIFEST_BYTES >> 20} MB")
         found = DECODER.decode(data.decode())
     except OSError as e:
-        raise ResumeError(f"{where} cannot be read ({e.strerror}); {_ANEW}") from None
+        raise ResumeError(f"{where} cannot be read ({e.strerror}); {ANEW}") from None
     except json.JSONDecodeError as e:
-        raise ResumeError(f"{where}:{e.lineno}: not JSON: {e.msg} at column {e.colno}; {_ANEW}") from None
+        raise ResumeError(f"{where}:{e.lineno}: not JSON: {e.msg} at column {e.colno}; {ANEW}") from None
     except (ValueError, RecursionError) as e:
-        raise ResumeError(f"{where}: not a manifest: {printable(str(e), 120)}; {_ANEW}") from None
+        raise ResumeError(f"{where}: not a manifest: {printable(str(e), 120)}; {ANEW}") from None
     for name, kind in (
         (("state",), str),
         (("started",), str),
@@ -156,13 +156,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
         (("sandbox", "sandbox"), str),
     ):
         if not isinstance(_at(found, name), kind):
-            raise ResumeError(f"{where}: not a manifest: `{'.'.join(name)}` is {shown(_at(found, name), 40)}; {_ANEW}")
+            raise ResumeError(f"{where}: not a manifest: `{'.'.join(name)}` is {shown(_at(found, name), 40)}; {ANEW}")
     try:
         started = datetime.fromisoformat(found["started"])
         if started.tzinfo is None or not 1970 <= started.year < 9000:  # its end is counted from it
             raise ValueError
     except ValueError:
-        raise ResumeError(f"{where}: `started` is {shown(found['started'], 40)}, which is no time; {_ANEW}") from None
+        raise ResumeError(f"{where}: `started` is {shown(found['started'], 40)}, which is no time; {ANEW}") from None
     made: dict[str, Any] = found
     return made
 
@@ -226,4 +226,4 @@ def _was(what: str, before: object, now: object) -> str:
 def changed(folder: str, changes: list[str]) -> ResumeError:
     changes = list(dict.fromkeys(changes))
     more = f", and {len(changes) - 5} more" if len(changes) > 5 else ""
-    return ResumeError(f"{folder} cannot be resumed: {', '.join(changes[:5])}{more}; undo that, {_OR}")
+    return ResumeError(f"{folder} cannot be resumed: {', '.join(changes[:5])}{more}; undo that, or {_ANEW_OR}")

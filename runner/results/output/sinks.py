@@ -18,6 +18,7 @@ from runner.results.output.files import ResultsFiles, WriteError
 from runner.results.output.folder import ResultsFolder, is_folder
 from runner.results.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
 from runner.results.output.row_cells import Layout
+from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
     from runner.results.output.resume import Resumed
@@ -49,7 +50,9 @@ class Outputs:
     ) -> None:
         folders = [path for path in paths if is_folder(path)]
         if len(folders) > 1:
-            raise OutputError(f"-o {folders[1]} is a second folder; the results go to one, {folders[0]}")
+            raise OutputError(
+                f"{Setting('output', folders[1])} is a second folder; the results go to one, {folders[0]}"
+            )
         files = [path for path in paths if path not in folders]
         self._folder = ResultsFolder(folders[0], inputs=inputs, lock=lock, overwrite=overwrite) if folders else None
         read = inputs if lock is None else [*inputs, lock]
@@ -92,7 +95,9 @@ class Outputs:
         `total` is the number of rows, where it is known.
         """
         if self._folder is None:
-            raise OutputError("`resume` goes on with a run in a folder; add one to the outputs, such as run/")
+            raise OutputError(
+                f"{Setting('resume')} goes on with a run in a folder; give one, such as {Setting('output', 'run/')}"
+            )
         assert self._digests is not None
         self._resumed = self._folder.resume(prepared, self._digests.wait(None), total)
         return self._resumed

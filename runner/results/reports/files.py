@@ -13,6 +13,7 @@ from runner.core.text import printable, whole
 from runner.engine.threads import Detached
 from runner.results.output.files import WriteError, check_place, replace_file, same_file, write_error
 from runner.results.reports.content import SHOWN, Part
+from sandboxes.wording import Setting
 
 Render = Callable[[Sequence[Part]], str]
 
@@ -83,7 +84,7 @@ def _kind(path: str) -> str:
 
 
 def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:
-    named = f"the report {printable(whole(path))}"
+    named = str(Setting("report", printable(whole(path))))
     if not _kind(path):
         raise OutputError(f"{named}: the suffix decides the format; end it with one of: {SUFFIXES}")
     try:

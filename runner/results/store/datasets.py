@@ -17,6 +17,7 @@ from runner.results.store.part import Part, now, paged, refuse_full, refuse_used
 from runner.results.store.schema import datasets, presets, runs
 from runner.results.store.types import DatasetInfo, Page, Preset
 from sandboxes.base import SandboxConfig
+from sandboxes.wording import Setting
 
 _COLUMNS = 1000
 
@@ -55,8 +56,8 @@ class Datasets(Part):
                 if not another:
                     size = f"{there.bytes:,} bytes" if there.rows is None else rows_of(there.rows)
                     raise NameTakenError(
-                        f"the dataset {name} has another content ({size}); give this one another name, or delete that "
-                        "one"
+                        f"the dataset {name} has another content ({size}); give this one another {Setting('name')}, "
+                        "or delete that one"
                     )
             refuse_full(connection, new.bytes)
             new.keep()

@@ -15,6 +15,7 @@ from runner.results.store.files import SEGMENT, Files
 from runner.results.store.limits import STORE
 from runner.results.store.schema import datasets, runs, segments
 from runner.results.store.types import ACTIVE, MOST_COUNT, Page
+from sandboxes.wording import Setting
 
 T = TypeVar("T")
 _CURSOR = 128  # characters
@@ -105,8 +106,8 @@ def refuse_used(connection: Connection, name: str, *conditions: Any, force: bool
         raise InUseError(f"{name} is used by {_told(active)}; cancel or delete them first", active)
     if not force and (some := _ids(connection, *conditions)):
         raise InUseError(
-            f"{name} is used by {_told(some)}; delete them first, or use force: their results stay, but they cannot be "
-            "run again",
+            f"{name} is used by {_told(some)}; delete them first, or use {Setting('force')}: their results stay, but "
+            "they cannot be run again",
             some,
         )
 

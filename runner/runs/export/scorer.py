@@ -14,6 +14,7 @@ from runner.inputs.call import Columns
 from runner.runs.api.warm import KeptRun, row_request
 from sandboxes.base import Language, Limits, SandboxConfig
 from sandboxes.errors import SandboxLostError
+from sandboxes.wording import Setting
 
 _BOOLEAN = {"True": True, "False": False}
 
@@ -124,5 +125,5 @@ def refuse_no_verdict(evaluator: Evaluator, threshold: float | None) -> None:
     if threshold is None and config.threshold is None and config.direction == "minimize":
         raise InputError(
             f"{evaluator.name} has no threshold, and lower is better, so that no row passes or fails; "
-            "give one: threshold=3"
+            f"give one: {Setting('threshold', 3)}"
         )

@@ -26,6 +26,7 @@ from sandboxes.cluster.files import WorkerFiles
 from sandboxes.cluster.member import last_line
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.shield import finish
+from sandboxes.wording import DOOR
 
 _START = 120.0  # seconds for an actor to start
 _STOP = 5.0  # seconds for one to stop
@@ -54,7 +55,9 @@ class Actor:
         """Do a task; a reply as a line of JSON. `files` are those of the config, which may not be on this node."""
         self._count = 0
         os.environ.update(variables)
-        wanted: Task = pickle.loads(task)
+        wanted: Task
+        words, wanted = pickle.loads(task)
+        DOOR.set(words)
         self._activity.busy += 1
         try:
             if isinstance(wanted, BeginTask):
@@ -136,7 +139,7 @@ class ClusterWorker:
         if actor is None:
             raise PartLostError(f"{self.name} was lost")
         files = self._files if isinstance(task, BeginTask) else {}
-        asked = actor.do.remote(pickle.dumps(task), files, self._variables)
+        asked = actor.do.remote(pickle.dumps((DOOR.get(), task)), files, self._variables)
         counting = asyncio.create_task(self._count(actor, progress)) if isinstance(task, RunTask) else None
         try:
             return await reply_of(json.loads(await self._ask(asked, None)), task, self.name)

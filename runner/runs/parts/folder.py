@@ -35,15 +35,15 @@ from runner.results.output.folder import (
 from runner.results.output.folder_lock import FolderLock
 from runner.results.output.links import refuse_links
 from runner.results.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
-from runner.results.output.resume import changed, changes, read_manifest, refuse_fewer
+from runner.results.output.resume import ANEW, changed, changes, read_manifest, refuse_fewer
 from runner.runs.parts.types import FIGURES, IDS, Begun, PartFigures, Plan
 from runner.runs.parts.work import read_figures
 from sandboxes.regular import read_regular
+from sandboxes.wording import Setting
 
 _MARK = ".evalcell-mark"
 _PLAN = 1 << 30
 _LOCK = 8 << 20
-_ANEW = "to start anew, give `overwrite` in place of `resume`"
 
 
 class PartsFolder:
@@ -90,9 +90,13 @@ class PartsFolder:
         refuse_links(self._folder / PARTS, (PLAN,), (IDS,))
         parts = os.path.realpath(self._folder / PARTS)
         if any(os.path.realpath(one).startswith(parts + os.sep) for one in inputs):
-            raise OutputError(f"-o {printable(path)}: the parts in it are what the run reads; choose another folder")
+            raise OutputError(
+                f"{Setting('output', path)}: the parts in it are what the run reads; choose another folder"
+            )
         if not os.path.isfile(os.path.join(parts, PLAN)) and _holds_more(parts):
-            raise OutputError(f"-o {printable(path)}: no run wrote the folder {PARTS} in it; choose another folder")
+            raise OutputError(
+                f"{Setting('output', path)}: no run wrote the folder {PARTS} in it; choose another folder"
+            )
         if not overwrite:
             refuse_rows(self._folder, self._held)
 
@@ -101,7 +105,9 @@ class PartsFolder:
         try:
             self._folder.mkdir(exist_ok=True)
         except OSError as error:
-            raise OutputError(f"-o {self.path} cannot be made ({error.strerror}); choose another place") from error
+            raise OutputError(
+                f"{Setting('output', self.path)} cannot be made ({error.strerror}); choose another place"
+            ) from error
         self._held.take()
         try:
             files = dict(self._prepared.sandbox.config.files)
@@ -194,14 +200,14 @@ class PartsFolder:
         manifest, plan = self._folder / MANIFEST, self._folder / PARTS / PLAN
         if not plan.is_file():
             if (self._folder / ROWS).exists():
-                raise ResumeError(f"{self.path} has a run that is not in parts; {_ANEW}")
+                raise ResumeError(f"{self.path} has a run that is not in parts; {ANEW}")
             return
         if not manifest.exists():
             return  # no row was scored
         try:
             found = Plan.model_validate_json(read_regular(plan, _PLAN))
         except (OSError, ValidationError):
-            raise ResumeError(f"{printable(str(plan))} is no plan as a run writes it; {_ANEW}") from None
+            raise ResumeError(f"{printable(str(plan))} is no plan as a run writes it; {ANEW}") from None
         self._old = read_manifest(manifest)
         if several := list(changes(self._old, self._prepared, self._digests, self._others(found))):
             raise changed(self.path, several)
@@ -220,7 +226,7 @@ class PartsFolder:
         if [part.slice.model_copy(update={"taken": None}) for part in old.parts] != [
             part.slice.model_copy(update={"taken": None}) for part in new.parts[: len(old.parts)]
         ]:
-            raise ResumeError(f"{self.path} cannot be resumed: its parts are others; {_ANEW}")
+            raise ResumeError(f"{self.path} cannot be resumed: its parts are others; {ANEW}")
         for number, (before, now) in enumerate(zip(old.parts, new.parts, strict=False), 1):
             if before.rows != now.rows:
                 try:

@@ -22,6 +22,7 @@ from sandboxes.base import LOG
 from sandboxes.child_process import Child, start
 from sandboxes.own_python import module_command
 from sandboxes.shield import finish
+from sandboxes.wording import DOOR
 
 _START = 120.0  # seconds to import what it needs, on a machine that is busy
 _STOP = 12.0  # seconds in which a worker must have stopped, or it is killed
@@ -50,7 +51,7 @@ class ProcessWorker:
         process = self._process
         if process is None or process.stdin is None:
             raise PartLostError(f"{self.name} was lost")
-        body = pickle.dumps(task)
+        body = pickle.dumps((DOOR.get(), task))
         try:
             process.stdin.write(LENGTH.pack(len(body)) + body)
             await process.stdin.drain()

@@ -18,6 +18,7 @@ from runner.runs.parts.messages import line, packed
 from runner.runs.parts.work import Work
 from runner.runs.pool.faults import Fault
 from sandboxes import event_loop
+from sandboxes.wording import DOOR
 
 LENGTH = struct.Struct("<Q")
 _EVERY = 0.2  # seconds between two words on progress
@@ -66,7 +67,9 @@ async def _serve(requests: int, replies: int) -> None:
     threading.Thread(target=read, daemon=True).start()
     say(line({"ready": True}))
     try:
-        while (task := await tasks.get()) is not None:
+        while (asked := await tasks.get()) is not None:
+            words, task = asked
+            DOOR.set(words)
             current = asyncio.ensure_future(work.do(task, progress))
             try:
                 reply = packed(await current)

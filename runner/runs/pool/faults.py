@@ -18,6 +18,7 @@ from runner.core.errors import (
 from runner.core.text import printable
 from sandboxes.base import LOG, Model
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.wording import Message, Setting, setting_of
 
 _MESSAGE = 8000  # characters; the longest of ours lists a dataset's columns
 
@@ -46,6 +47,7 @@ class Fault(Model):
     message: str = Field(max_length=_MESSAGE)
     paths: dict[str, str] = Field(default_factory=dict)
     values: list[str] = Field(default_factory=list)
+    setting: str | None = None
 
     @classmethod
     def of(cls, error: BaseException) -> Fault:
@@ -55,7 +57,7 @@ class Fault(Model):
                 message = str(error)[:_MESSAGE]
                 if isinstance(error, ColumnsError):
                     return cls(kind=kind, message=message, paths=error.paths, values=list(error.values))
-                return cls(kind=kind, message=message)
+                return cls(kind=kind, message=message, setting=setting_of(error))
         said = printable(f"{type(error).__name__}: {error}", 400)
         return cls(kind="internal", message=f"evalcell failed ({said}); the server's log has more")
 
@@ -64,7 +66,7 @@ class Fault(Model):
         kind = _KINDS.get(self.kind, SandboxError)
         if kind is ColumnsError:
             return ColumnsError(self.message, self.paths, tuple(self.values))
-        return kind(self.message)
+        return kind(Message(self.message, settings=[Setting(self.setting)] if self.setting else ()))
 
 
 def error_of(payload: bytes) -> Exception:

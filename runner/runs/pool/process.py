@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from pydantic import ValidationError
 
+from runner.core.doors import door
 from runner.core.text import printable
 from runner.runs.pool import frames
 from runner.runs.pool.frames import Frame, FrameError
@@ -71,7 +72,7 @@ class WorkerProcess:
         self._holding.add(job)
         self._jobs[job.number] = job
         try:
-            await self._send({"do": do, "job": job.number, **about}, payload)
+            await self._send({"do": do, "job": job.number, "door": door(), **about}, payload)
         except BaseException:  # it may be on its way, also if nobody waits for that any more
             self._jobs.pop(job.number, None)
             self._write({"do": "cancel", "job": job.number})

@@ -16,6 +16,7 @@ from runner.runs.project.types import Settings
 from sandboxes.env import file_variables
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 from sandboxes.registry import find
+from sandboxes.wording import Setting
 
 _SHOWN = 4096
 """Characters of a path: all that a system takes."""
@@ -28,7 +29,7 @@ def refuse_untrusted(file: ProjectFile, runs: Mapping[str, Sequence[Part]]) -> N
         if needs := needs_word(file, entries[name], parts):
             raise InputError(
                 f"{file.name}, run {printable(name, 60)}: {'; '.join(needs)}. A file does not decide that: "
-                "look with `evalcell config`, and if you trust it, set trust_config"
+                f"look with `evalcell config`, and if you trust it, add {Setting('trust_config')}"
             )
 
 

@@ -9,7 +9,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
+from runner.core.doors import speaking
 from runner.core.version import installed
 from runner.server.http import health, login
 from runner.server.http.entry import Entry
@@ -30,7 +32,11 @@ Score rows with scripts in sandboxes. Lists are pages: `next` of one is `after` 
 
 
 class _App(FastAPI):
-    """Whose OpenAPI document tells what all replies share."""
+    """Whose OpenAPI document tells what all replies share. It says in words of the one who asks what is wrong."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with speaking("json" if "/v1/" in scope.get("path", "") else "plain"):
+            await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """Called by FastAPI."""

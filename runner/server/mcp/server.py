@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
+from runner.core.doors import speaking
 from runner.core.errors import ColumnsError
 from runner.core.text import json_text, printable
 from runner.core.version import installed
@@ -52,7 +53,8 @@ class _Server(MCPServer[Any]):
             raise ToolError(f"there is no tool `{printable(name, 60)}`; the tools are {known}")
         arguments = fit_arguments(self.tools[name], arguments)
         try:
-            return await super().call_tool(name, arguments, context)
+            with speaking("tool"):
+                return await super().call_tool(name, arguments, context)
         except UnexpectedToolError:
             raise
         except ToolError as error:

@@ -28,6 +28,7 @@ from runner.results.store.errors import (
 from runner.runs.pool.types import BusyError, PoolClosedError, WorkerLostError
 from runner.server.service.types import ProblemDetails, line
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.wording import setting_of
 
 TYPES = "/problems/"
 """Where a server explains its types."""
@@ -178,7 +179,7 @@ def translated(error: Exception) -> ServiceError | None:
         return ServiceError("columns", f"{why}; {_step(error)}", why=why, paths=error.paths, values=error.values)
     for kind, slug in _TABLE:
         if isinstance(error, kind):
-            return ServiceError(slug, words(error))
+            return ServiceError(slug, words(error), setting=setting_of(error))
     return None
 
 

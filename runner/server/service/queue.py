@@ -12,6 +12,7 @@ from itertools import chain, repeat
 from pathlib import Path
 
 from runner.core import tracing
+from runner.core.doors import speaking
 from runner.core.errors import InputError
 from runner.results.store.errors import ClaimLostError, StoreDamagedError, StoreError, StoreFullError
 from runner.results.store.runs import Changes
@@ -187,7 +188,8 @@ class Queue:
             if not waiting or busy.total() >= self._at_once:
                 return
             going = min(waiting, key=lambda one: busy[one.info.evaluator])  # the first of equals is the oldest
-            going.task = asyncio.create_task(self._work(going), name=f"run {going.info.id}")
+            with speaking("plain"):  # each door reads what it keeps
+                going.task = asyncio.create_task(self._work(going), name=f"run {going.info.id}")
 
     async def _work(self, going: _Going) -> None:
         id = going.info.id

@@ -22,6 +22,7 @@ from runner.server.service.types import Checked, Recognised, SandboxFit, Templat
 from sandboxes.base import Language, Problem, SandboxConfig
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 from sandboxes.registry import backends, find
+from sandboxes.wording import settings_of
 
 _PLACE = re.compile(r":(\d+)(?::(\d+))?:\s")
 _name = partial(made, otherwise="evaluator")
@@ -154,7 +155,7 @@ def recognise(head: bytes, file_name: str) -> Recognised:
         kept = parted(file_name)[1]
         within = kept == ".json" and head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
         why = step_for(head.decode("utf-8", "replace"), Path(path.name)) if within else ""
-        why = f"{line(path.name, 80)} {why}" if "rows=" in why else ""  # else all of it may tell more
+        why = f"{line(path.name, 80)} {why}" if any(settings_of(why)) else ""  # else all of it may tell more
         return Recognised(kind="dataset", name=name, suffix=kept, why=why)
     if head.startswith(b"PAR1"):
         return Recognised(kind="dataset", name=f"{name}.parquet", suffix=".parquet")

@@ -207,6 +207,8 @@ class ProblemDetails(Model):
     """Of columns that are lacking: likely paths of parameters; `COLUMN` where none is likely."""
     values: tuple[str, ...] | None = None
     """The parameters that take a value rather than a column."""
+    setting: str | None = None
+    """The setting of which `detail` speaks, as a request has it: `sandbox.install_timeout`."""
 
 
 def line(text: object, most: int = 600) -> str:

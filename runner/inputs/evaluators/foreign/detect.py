@@ -10,6 +10,7 @@ from runner.inputs.evaluators.foreign.module import ScriptModule, SeveralError, 
 from runner.inputs.evaluators.foreign.registry import every, find
 from runner.inputs.evaluators.foreign.types import DATA, INLINE, ForeignDialect, Found
 from sandboxes.base import Language
+from sandboxes.wording import Setting
 
 
 class Reading(NamedTuple):
@@ -63,7 +64,7 @@ def detect(
     if len(readings) > 1:
         names = [reading.dialect.name for reading in readings]
         entries = dict.fromkeys(f"{where}:{reading.found.entry}" for reading in readings)
-        which = f'dialect="{names[0]}", or in its header, [tool.evalcell], dialect = "{names[0]}"'
+        which = f'{Setting("dialect", names[0])}, or in its header, [tool.evalcell], dialect = "{names[0]}"'
         which = listed(entries) if len(entries) > 1 else which
         raise SeveralError(f"{where} could be a script for {listed(names)}; say which: {which}")
     if not readings and asked is not None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from runner.core.doors import speaking
 from runner.core.errors import InputError
 from runner.core.types import Evaluator
 from runner.runs.pool import frames
@@ -124,7 +125,8 @@ class Worker:
                 self._runs[job].room.release()
         else:
             work = {"try": self._try, "check": self._check, "run": self._score}[do]
-            self._jobs[job] = asyncio.create_task(self._run(job, work(frame)))
+            with speaking(frame.header["door"]):
+                self._jobs[job] = asyncio.create_task(self._run(job, work(frame)))
 
     async def _run(self, job: int, work: Coroutine[Any, Any, bytes]) -> None:
         try:

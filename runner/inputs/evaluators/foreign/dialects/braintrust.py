@@ -15,6 +15,7 @@ from runner.inputs.evaluators.foreign.reads import needs
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.python_signature import expression
+from sandboxes.wording import Setting
 
 _ENTRY = "handler"
 _WORDS = {"input", "output", "expected", "metadata", "trace", "id", "tags"}
@@ -91,7 +92,7 @@ def _refuse_swapped(module: ScriptModule, function: Function) -> None:
             raise EvaluatorError(
                 f"{module.where}:{function.line}: Braintrust gives {function.words} its {given} as `{name}`, by its "
                 f"place; rename it to `output` or `expected`, or have it called by what its parameters name: "
-                f'{naming(module.where, function.name)} with dialect="native"'
+                f"{naming(module.where, function.name)} with {Setting('dialect', 'native')}"
             )
 
 

@@ -240,8 +240,9 @@ class Prepared:
             yield dataset
 
     def default_notes(self, cases: Cases) -> list[str]:
-        """What there is to say of a reference that no column fills. `cases`: of which none was read yet."""
-        return [] if self.binding is None else default_notes(cases, self.evaluator, self.binding)
+        """What is mapped and not read, and a reference that no column fills. `cases`: of which none was read yet."""
+        binding = self.binding
+        return [] if binding is None else [*binding.notes, *default_notes(cases, self.evaluator, binding)]
 
     def score_grouped(
         self,

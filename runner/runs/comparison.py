@@ -42,8 +42,8 @@ class DatasetComparison:
     ) -> None:
         first = prepare(request, evaluator=evaluator, lock=lock)
         # The output and the reference are shown of the rows that got worse.
-        needs = {} if first.binding is None else first.binding.needs()
-        shown = [needs[name] for name in ("output", "reference") if name in needs]
+        needs, roles = ({}, {}) if first.binding is None else (first.binding.needs(), first.binding.roles)
+        shown = [needs[name] for role in ("output", "reference") for name in needs if roles.get(name) == role]
         kept = dict.fromkeys((*shown, *columns, *request.keep))
         self._sides: list[Prepared] = []
         self._notes: list[str] = []

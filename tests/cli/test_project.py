@@ -177,7 +177,7 @@ def test_a_parameter_that_is_missing_is_told_in_words_of_the_file(here: Path) ->
     (here / "evalcell.toml").write_text(f"{text} }}\n")
     done = evalcell("run")
     step = (
-        'In evalcell.toml, with the right VALUE: put `"contains.text" = "answer"` into `map`, '
+        'In evalcell.toml, with the right VALUE: put `output = "answer"` into `map`, '
         'and add `set = { "contains.words" = VALUE }`'
     )
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, step)

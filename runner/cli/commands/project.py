@@ -71,7 +71,7 @@ def show(named: str | None, schema: bool) -> int:
         lines = [
             ("run", name),
             ("evaluator", _evaluators(entry)),
-            ("dataset", entry.dataset or ""),
+            ("dataset", found.project.path_of(entry.dataset)),
             ("judged by", ", ".join(_judged_by(entry)) or "nothing"),
             *effects(found, entry, every, runs),
         ]

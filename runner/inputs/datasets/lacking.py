@@ -175,7 +175,7 @@ def _error(
     )
     every = dict.fromkeys(parameters, PLACEHOLDER)
     every |= {parameter: written(column) for parameter, column in likely.items()} | paths
-    why = _why(name, own, lacking, every, settings)
+    why = _why(name, own, lacking, every, settings, binding.by_role)
     parts = dict(_parts(evaluator, binding, likely, row, own))
     every = {one: path for name, path in every.items() for one, path in parts.get(name, {name: path}).items()}
     words = {
@@ -186,7 +186,17 @@ def _error(
         null = [p for p in words if p != "output"]
         why += f"; if it can do without, give `{null[0]}` the value null)" if null else ")"
     values = [p for p, path in every.items() if path == PLACEHOLDER and is_setting(p) and p in lacking.values()]
-    return ColumnsError(why, {p: path for p, path in every.items() if p not in values}, (*settings, *values))
+    paths = _by_roles({p: path for p, path in every.items() if p not in values}, binding.by_role)
+    return ColumnsError(why, paths, (*settings, *values))
+
+
+def _by_roles(paths: Mapping[str, str], by_role: Mapping[str, str]) -> dict[str, str]:
+    """The same, with the role in place of a parameter's name: it is right for other evaluators too."""
+    found: dict[str, str] = {}
+    for name, path in paths.items():
+        role = by_role.get(name, name)
+        found[name if found.get(role, path) != path else role] = path
+    return found
 
 
 def _parts(
@@ -238,17 +248,22 @@ def _meant(path: str | None) -> str:
 
 
 def _why(
-    name: str, columns: list[str], lacking: Mapping[str, str], likely: Mapping[str, str], settings: Mapping[str, Any]
+    name: str,
+    columns: list[str],
+    lacking: Mapping[str, str],
+    likely: Mapping[str, str],
+    settings: Mapping[str, Any],
+    by_role: Mapping[str, str],
 ) -> str:
     words = []
-    plain = [parameter for parameter, column in lacking.items() if parameter == column and parameter not in settings]
+    plain = [p for p, column in lacking.items() if column in (p, by_role.get(p)) and p not in settings]
     if plain:
-        words.append(f"no column for {listed(plain)}")
+        words.append(f"no column for {listed(dict.fromkeys(by_role.get(p, p) for p in plain))}")
     for parameter, column in lacking.items():
         if parameter not in plain and parameter not in settings:
             is_path = column.startswith("$")
             what = f"nothing at {listed([column])}" if is_path else f"no column {listed([column])}"
-            words.append(f"{what}{_meant(likely[parameter])}, which `{parameter}` is mapped to")
+            words.append(f"{what}{_meant(likely[parameter])}, which `{by_role.get(parameter, parameter)}` is mapped to")
     text = f"{name} has {', and '.join(words)}" if words else ""
     for setting, declared in settings.items():
         text += f"{'; ' if text else ''}evaluate needs `{setting}` ({about(declared)})"

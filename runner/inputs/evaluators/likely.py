@@ -80,6 +80,17 @@ def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dic
     return _best(ranked, list(ranked), ())[2]
 
 
+def customary(roles: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """By role, the one of these parameters that has a usual name of it. Each gets another one, the likelier first."""
+    groups = dict(zip(("output", "reference", "input", "context"), _GROUPS, strict=True))
+    words = {name: plain_name(name.rpartition(".")[2]) for name in names}
+    ranked = {
+        role: sorted((groups[role].index(word), name) for name, word in words.items() if word in groups[role])
+        for role in roles
+    }
+    return _best({role: some[:_CANDIDATES] for role, some in ranked.items()}, [*roles], ())[2]
+
+
 def likely_path(keys: Sequence[str | int] | None, case: Case | None, columns: Iterable[str] = ()) -> str | None:
     """
     A path that can match, with the keys that are likely meant, where the row lacks some of these.

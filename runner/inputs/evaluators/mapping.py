@@ -13,6 +13,7 @@ from runner.core.text import listed, printable, shown, suggestion
 from runner.core.types import Case, Evaluator, InputMapping, Parameter, ParameterSpec
 from runner.inputs.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
 from runner.inputs.evaluators.parameters import NotAcceptedError, accepted, as_json
+from runner.inputs.evaluators.roles import ROLES, Resolved, resolve, unknown
 from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
@@ -71,8 +72,15 @@ class Binding:
         self,
         sources: Iterable[_Source],
         timeout: float | None = None,
+        resolved: Resolved | None = None,
     ) -> None:
         self._timeout = timeout
+        self.roles: Mapping[str, str] = {} if resolved is None else resolved.roles
+        """By parameter that takes one: its role."""
+        self.by_role: Mapping[str, str] = {} if resolved is None else resolved.by_role
+        """Those that messages call by it."""
+        self.notes = [] if resolved is None else [*_unread(resolved)]
+        """What is mapped and not used."""
         self._sources = tuple(sources)
         self._has_paths = any(source.path for source in self._sources)
         self._counted = not self.singular or len(self._sources) > _FEW
@@ -199,9 +207,9 @@ class Binding:
 
     @property
     def outputs(self) -> frozenset[str]:
-        """The parameters that get the output to be scored: the one of that name, and those that are mapped to it."""
-        paths = self.mapping.paths
-        return frozenset({"output", *(name for name, path in paths.items() if _OUTPUT.match(path))})
+        """The parameters that get the output to be scored: by their role, or as they are mapped to its column."""
+        mapped = (name for name, path in self.mapping.paths.items() if _OUTPUT.match(path))
+        return frozenset({"output", *mapped, *(name for name, role in self.roles.items() if role == "output")})
 
     def describe(self) -> dict[str, str]:
         """The source of each parameter's value, in words."""
@@ -212,10 +220,13 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: 
     """
     Fill the evaluator's parameters by `mapping` over what its header maps, and by the columns of their names.
 
+    A name of `mapping` is a parameter, or a role such as `output`, which all that take it get.
+
     `timeout` is that of a call: paths that look at many places of a row may take a part of it.
     Raises MappingError for a name that is not a parameter, and a path or literal that cannot be used.
     """
-    asked = mapping or InputMapping()
+    resolved = resolve(evaluator, mapping or InputMapping())
+    evaluator, asked = resolved.evaluator, resolved.asked
     for own in (evaluator.mapping, asked):
         _refuse_unknown(evaluator, own)
     if aliases := _aliases(evaluator):
@@ -224,7 +235,20 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: 
         evaluator = evaluator.model_copy(update={"mapping": _renamed(evaluator.mapping, aliases, parts)})
     parameters = (*evaluator.parameters, *_any_names(evaluator, asked))
     sources = (one for parameter in parameters for one in _sources(parameter, evaluator, asked))
-    return Binding(sources, timeout)
+    return Binding(sources, timeout, resolved)
+
+
+def _unread(resolved: Resolved) -> Iterator[str]:
+    for role, value in resolved.unread.items():
+        others = unknown(resolved.evaluator, resolved.roles)
+        step = f"; if {listed(others, 3)} does, map it by its own name" if others else ""
+        source = listed([value]) if isinstance(value, str) else "its value"
+        yield f"no parameter of {_signature(resolved.evaluator)} takes `{role}`, and {source} is not read for it{step}"
+
+
+def _signature(evaluator: Evaluator) -> str:
+    called = evaluator.called if evaluator.entry is None or "<" in evaluator.entry else evaluator.entry
+    return f"{called}({', '.join(parameter.name for parameter in evaluator.parameters)})"
 
 
 def _sources(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> Iterator[_Source]:
@@ -315,17 +339,17 @@ def _literal(name: str, value: Any) -> Any:
 
 def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
     names = [parameter.name for parameter in evaluator.parameters]
-    called = evaluator.called if evaluator.entry is None or "<" in evaluator.entry else evaluator.entry
     for name in (*mapping.paths, *mapping.literals):
         head, dot, key = name.partition(".")
         if name in names or (dot and key and head in names):
             continue
         if not evaluator.accepts_any:
-            hint = suggestion(name, names)
-            raise MappingError(
-                f"{called}({', '.join(names)}) has no parameter `{printable(name, 60)}`{hint}; "
-                f"its parameters are {listed(names)}"
-            )
+            if name in ROLES:
+                others = unknown(evaluator, {}) or names
+                why = f", nor one that is known to take it; map the one that does by its own name: {listed(others)}"
+            else:
+                why = f"{suggestion(name, (*names, *ROLES))}; its parameters are {listed(names)}"
+            raise MappingError(f"{_signature(evaluator)} has no parameter `{printable(name, 60)}`{why}")
         if not name.isidentifier() and (evaluator.dialect is None or not _DOTTED.fullmatch(name)):
             raise MappingError(f"`{printable(name, 60)}` cannot be a parameter's name; use letters, digits and _")
 

@@ -15,6 +15,7 @@ from runner.engine.request import Prepared, RunRequest, prepare
 from runner.engine.scoring.diff import Difference, difference, qualified, same, score_fields
 from runner.inputs.evaluators.given import Fill
 from runner.inputs.evaluators.mapping import bind
+from runner.inputs.evaluators.roles import resolve
 from runner.runs.examples.load import Example, Expected, ExpectedScore, for_language
 from sandboxes.base import Language, Model, Sandbox
 from sandboxes.registry import create
@@ -97,10 +98,10 @@ def fill_example(evaluator: Evaluator, mapping: InputMapping | None = None) -> F
     asked = mapping or InputMapping()
     # A required parameter may be given by some of the examples only.
     lenient = [p.model_copy(update={"required": False, "positional_only": False}) for p in evaluator.parameters]
-    bind(evaluator.model_copy(update={"parameters": tuple(lenient)}), asked)
+    bind(evaluator.model_copy(update={"parameters": tuple(lenient)}), resolve(evaluator, asked).asked)
 
     def fill(case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        own = case.mapping if isinstance(case, Example) else InputMapping()
+        own = resolve(evaluator, case.mapping).asked if isinstance(case, Example) else InputMapping()
         # As a header's: a file of examples is trusted no more than the script that it came with.
         headed = evaluator.model_copy(update={"mapping": _over(evaluator.mapping, own)})
         try:

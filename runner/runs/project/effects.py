@@ -110,7 +110,7 @@ def _account(file: ProjectFile, entry: Settings) -> list[str]:
 
 
 def _reads(file: ProjectFile, entry: Settings) -> list[str]:
-    dataset = entry.dataset or ""
+    dataset = file.project.path_of(entry.dataset)
     found = [f"{_path(dataset)}, with the credentials of your environment"] if is_url(dataset) else []
     if entry.baseline is not None:
         found.append(f"{_path(file.place(entry.baseline))} to compare with")

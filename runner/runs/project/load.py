@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from runner.core.errors import InputError
 from runner.core.text import printable, shown, suggestion, whole
-from runner.runs.project.types import Project, Settings
+from runner.runs.project.types import Columns, NamedDataset, Project, Settings
 from sandboxes.regular import read_regular
 
 FILE = "evalcell.toml"
@@ -117,7 +117,10 @@ def _refuse(path: Path, text: str, table: Sequence[str], error: ValidationError)
     where = f"{_name(path)}:{line}" if line else _name(path)
     key = ".".join(place)
     if first["type"] == "extra_forbidden":
-        known = (*_KEYS, *(["run"] if len(place) == 1 else []))
+        inside = {3: NamedDataset, 4: Columns}.get(len(place)) if place[0] == "datasets" else None
+        known = (
+            (*_KEYS, *(["run", "datasets"] if len(place) == 1 else [])) if inside is None else (*inside.model_fields,)
+        )
         last = place[-1] if place else ""
         hint = suggestion(last, known) or suggestion(last.replace("-", "_"), known)
         raise InputError(f"{where}: there is no key {shown(last, 60)}{hint}; `evalcell config --schema` has them all")

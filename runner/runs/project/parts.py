@@ -11,11 +11,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from runner.core.errors import ColumnsError, InputError, OverwriteError
-from runner.core.text import listed, printable, read_bounded, suggestion
+from runner.core.text import listed, printable, read_bounded, shown, suggestion
 from runner.core.types import Evaluator, InputMapping
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.requirements import plain, read_requirements
 from runner.inputs.evaluators.resolve import STORED, is_path
+from runner.inputs.evaluators.roles import ROLES, in_words, takes
 from runner.runs.project.effects import refuse_untrusted
 from runner.runs.project.load import ProjectFile
 from runner.runs.project.presets import PRESETS
@@ -75,11 +76,15 @@ def _step(file: ProjectFile, entry: Settings, of: str, error: ColumnsError) -> s
     """What to write into the file."""
     paths = {name: json.dumps(printable(path), ensure_ascii=False) for name, path in error.paths.items()}
     steps = []
+    if entry.dataset in file.project.datasets:
+        roles = {name: paths.pop(name) for name in [*paths] if name in ROLES}
+        lines = ", and ".join(f"`{name} = {value}`" for name, value in roles.items())
+        steps += [f"put {lines} into `[datasets.{_key(entry.dataset)}.columns]`"] if roles else []
     for table, there, values in (
         ("map", entry.map, paths),
         ("set", entry.set, dict.fromkeys(error.values, "VALUE")),
     ):
-        keys = (f"{of}.{name}" if of else name for name in values)
+        keys = (f"{of}.{name}" if of and name not in ROLES else name for name in values)
         lines = ", ".join(f"{_key(key)} = {value}" for key, value in zip(keys, values.values(), strict=True))
         if lines:
             steps.append(f"put `{lines}` into `{table}`" if there else f"add `{table} = {{ {lines} }}`")
@@ -123,6 +128,9 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
     where = _where(file, name)
     if entry.dataset is None:
         raise InputError(f'{where}: it has no dataset; add `dataset = "data.jsonl"`')
+    near = suggestion(entry.dataset, file.project.datasets)
+    if near and entry.dataset not in file.project.datasets and not os.path.exists(file.place(entry.dataset)):
+        raise InputError(f"{where}: there is no dataset {shown(entry.dataset, 60)}{near}")
     given = _evaluators(entry)
     if not given:
         raise InputError(f'{where}: it has no evaluator; add `evaluator = "exact-match"`')
@@ -140,6 +148,11 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
         ({only: dict(values) for only in read} if alone else shared(read, values, read))
         for values in (entry.map, entry.set)
     )
+    columns = file.project.columns_of(entry.dataset)
+    for key, mine in paths.items():
+        called = {name: in_words(path, columns) for name, path in mine.items()}
+        taken = {*called, *literals[key]}
+        paths[key] = {role: c for role, c in columns.items() if role not in taken and takes(read[key], role)} | called
     output = tuple(file.place(path) for path in entry.output)
     lock = None if entry.lock is None else file.place(entry.lock)
     parts = []
@@ -208,7 +221,7 @@ def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> Run
         "dialect": entry.dialect,
         "dialect_failures": entry.dialect_failures,
     }
-    dataset = entry.dataset or ""
+    dataset = file.project.path_of(entry.dataset)
     try:
         return RunRequest(
             dataset=dataset if dataset in ("demo", "-") or dataset.startswith(STORED) else file.place(dataset),

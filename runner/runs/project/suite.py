@@ -13,6 +13,7 @@ from runner.core.errors import InputError, OutputError
 from runner.core.text import listed, printable, whole
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
+from runner.inputs.evaluators.roles import takes
 from runner.results.output.folder import is_folder
 from runner.results.output.links import refuse_links
 from runner.results.reports.content import RunContent
@@ -140,7 +141,8 @@ def shared(
     names: Iterable[str], values: Mapping[str, T], evaluators: Mapping[str, Evaluator]
 ) -> dict[str, dict[str, T]]:
     """
-    The values for each evaluator's parameters: `NAME.parameter` for one, `parameter` for all that have it.
+    The values for each evaluator's parameters: `NAME.parameter` for one, `parameter` for all that have it, or take the
+    role of this name.
 
     Raises InputError for a parameter that none has.
     """
@@ -155,14 +157,19 @@ def shared(
                 used = True
         if not used:
             raise InputError(
-                f"none of {listed(names)} has a parameter `{printable(key, 60)}`; `NAME.parameter` is one evaluator's"
+                f"none of {listed(names)} has a parameter `{printable(key, 60)}`, or one that takes it as its role; "
+                "`NAME.parameter` is one evaluator's"
             )
     return found
 
 
 def has(evaluator: Evaluator, parameter: str) -> bool:
-    """Whether a parameter of this name may be mapped."""
-    return evaluator.accepts_any or any(one.name == parameter for one in evaluator.parameters)
+    """Whether a parameter of this name, or one that takes the role of this name, may be mapped."""
+    return (
+        evaluator.accepts_any
+        or any(one.name == parameter for one in evaluator.parameters)
+        or takes(evaluator, parameter)
+    )
 
 
 def make_above(files: Iterable[str]) -> None:

@@ -129,16 +129,41 @@ class Settings(Model):
         mine, theirs = ({name: getattr(one, name) for name in one.model_fields_set} for one in (self, above))
         if "evaluator" in mine or "evaluators" in mine:
             theirs = {name: value for name, value in theirs.items() if name not in ("evaluator", "evaluators")}
-        theirs.pop("run", None)
+        theirs = {name: value for name, value in theirs.items() if name not in ("run", "datasets")}
         joined: dict[str, Any] = {
             name: {**theirs[name], **mine[name]} for name in ("map", "set", "file") if name in mine and name in theirs
         }
         return Settings.model_construct(**{**theirs, **mine, **joined})
 
 
+class Columns(Model):
+    """What a dataset calls what evaluators take: the column, or path, of each."""
+
+    output: str | None = None
+    reference: str | None = None
+    input: str | None = None
+    metadata: str | None = None
+    context: str | None = None
+
+    def named(self) -> dict[str, str]:
+        """Those that are there, by their roles."""
+        return {name: getattr(self, name) for name in self.model_fields_set if getattr(self, name) is not None}
+
+
+class NamedDataset(Model):
+    """A dataset that runs call by its name, and how its columns are to be taken."""
+
+    path: str
+    """A path, or `demo`."""
+    columns: Columns = Columns()
+    """Its columns by their roles, for each evaluator; a run's `map` takes precedence."""
+
+
 class Project(Settings):
     """The whole file. Its keys are for all runs; a table `[run.NAME]` for each run has its own."""
 
+    datasets: dict[str, NamedDataset] = Field(default_factory=dict)
+    """Datasets by the names that `dataset` may give them."""
     run: dict[str, Settings] = Field(default_factory=dict)
     """The runs, by name. Without any, the file is one run, called `default`."""
 
@@ -146,3 +171,11 @@ class Project(Settings):
         """Each run with what it takes over."""
         runs = self.run or {"default": Settings()}
         return {name: one.over(self) for name, one in runs.items()}
+
+    def path_of(self, dataset: str | None) -> str:
+        """The path of the dataset that a run names."""
+        return self.datasets[dataset].path if dataset in self.datasets else dataset or ""
+
+    def columns_of(self, dataset: str | None) -> dict[str, str]:
+        """Its columns by their roles."""
+        return self.datasets[dataset].columns.named() if dataset in self.datasets else {}

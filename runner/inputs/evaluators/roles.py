@@ -50,11 +50,12 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> Resolved:
     roles = _declared(evaluator)
     own = {parameter.name for parameter in evaluator.parameters}
     mapped = {parameter for parameter in own if any(f"{name}.".startswith(f"{parameter}.") for name in names)}
+    by_role = {name: role for name, role in roles.items() if name in evaluator.mapping.paths}
     if wanted:
         roles |= {name: role for role, name in _customary(evaluator, roles).items()}
-    by_role = {name: role for name, role in roles.items() if name not in mapped and role not in own}
+        by_role |= {name: role for name, role in roles.items() if role in map(_plain, wanted)}
+    by_role = {name: role for name, role in by_role.items() if name not in mapped and role not in own}
     if not wanted:
-        by_role = {name: role for name, role in by_role.items() if name in evaluator.mapping.paths}
         return Resolved(evaluator, asked, roles, by_role, {})
     paths, literals, headed = dict(asked.paths), dict(asked.literals), dict(evaluator.mapping.paths)
     unread: dict[str, Any] = {}

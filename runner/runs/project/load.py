@@ -117,10 +117,9 @@ def _refuse(path: Path, text: str, table: Sequence[str], error: ValidationError)
     where = f"{_name(path)}:{line}" if line else _name(path)
     key = ".".join(place)
     if first["type"] == "extra_forbidden":
-        inside = {3: NamedDataset, 4: Columns}.get(len(place)) if place[0] == "datasets" else None
-        known = (
-            (*_KEYS, *(["run", "datasets"] if len(place) == 1 else [])) if inside is None else (*inside.model_fields,)
-        )
+        known: tuple[str, ...] = (*_KEYS, *(["run", "datasets"] if len(place) == 1 else []))
+        if place[0] == "datasets" and len(place) > 2:
+            known = (*(Columns.model_fields if len(place) > 3 else NamedDataset.model_fields),)
         last = place[-1] if place else ""
         hint = suggestion(last, known) or suggestion(last.replace("-", "_"), known)
         raise InputError(f"{where}: there is no key {shown(last, 60)}{hint}; `evalcell config --schema` has them all")

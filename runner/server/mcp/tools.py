@@ -39,7 +39,10 @@ Source = Annotated[str, Field(min_length=1, max_length=256 << 10, description="T
 Rows = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)]
 Mapping = Annotated[
     dict[str, Any],
-    Field(description='Columns or JSON paths that parameters are read from: {"output": "metadata.answer"}.'),
+    Field(
+        description="The columns or JSON paths of the output, reference, input or context, whatever the script calls "
+        'them, or of a parameter by its own name: {"output": "metadata.answer"}.'
+    ),
 ]
 Values = Annotated[dict[str, Any], Field(description='Parameters with one value for all rows: {"words": ["yes"]}.')]
 Sandbox = Annotated[

@@ -99,9 +99,10 @@ def test_a_row_that_is_tied_did_not_get_worse(tmp_path: Path) -> None:
     assert (found.ties, found.worst) == (3, ())
 
 
-def test_values_that_look_alike_are_one_group(tmp_path: Path) -> None:
+def test_values_that_look_alike_are_told_apart(tmp_path: Path) -> None:
     both = [result(n, row={"lang": ("de", "de ")[n % 2]}) for n in range(6)]
-    assert {name: one.pairs for name, one in compared(tmp_path, both, both, by="lang").by.items()} == {"de": 6}
+    found = compared(tmp_path, both, both, by="lang").by
+    assert {name: one.pairs for name, one in found.items()} == {'"de"': 3, '"de "': 3}
 
 
 def test_clusters_are_by_a_column_that_results_carry(tmp_path: Path) -> None:

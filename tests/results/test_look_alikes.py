@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from runner import evaluate
+from runner import compare_runs, evaluate
+from runner.cli.views.compare_view import comparison_view
 from runner.engine.scoring.look_alikes import tell_apart
-from tests.cli.commands import run
+from tests.cli.commands import evalcell, run
 from tests.inputs.reading import written
 
 SAME = "def evaluate(output, reference):\n    return float(output == reference)\n"
@@ -19,7 +22,7 @@ PAIRS = [
     ("", " ", '""', '" "'),
     ("a\r\nb", "a\nb", r'"a\r\nb"', r'"a\nb"'),
     ("a b", "a\u00a0b", '"a b"', r'"a\xa0b"'),
-    ("a b", "a  b", '"a b"', '"a  b"'),
+    ("a b", "a  b", '"a b"', r'"a \x20b"'),
     ("é", "e\u0301", '"é"', r'"e\u0301"'),
     ("ab", "a\u200bb", '"ab"', r'"a\u200bb"'),
     ("pass", "pаss", '"pass"', r'"p\u0430ss"'),
@@ -77,3 +80,83 @@ def test_numbers_as_text_name_a_row_and_the_way(tmp_path: Path, text: str, said:
     script = written(tmp_path, "label.py", "def evaluate(output):\n    return output\n")
     rows = written(tmp_path, "d.jsonl", json.dumps({"output": text}) + "\n")
     assert said in " ".join(run(str(script), str(rows), "--sandbox", "process").stderr.split())
+
+
+LABELS = "def evaluate(output):\n    return output\n"
+ALIKE = {"x": '"x"', "x ": '"x "', "pass": '"pass"', "pаss": r'"p\u0430ss"', "é": '"é"', "e\u0301": r'"e\u0301"'}
+
+
+def _labelled(folder: Path, name: str, labels: list[str]) -> Path:
+    script = written(folder, "label.py", LABELS)
+    rows = "".join(json.dumps({"id": f"r{n}", "output": one}) + "\n" for n, one in enumerate(labels))
+    results = folder / f"{name}.jsonl"
+    done = run(str(script), str(written(folder, "d.jsonl", rows)), "--sandbox", "process", "-o", str(results))
+    assert done.exit_code == 0, done.output
+    return results
+
+
+def test_changes_of_labels_are_told_apart(tmp_path: Path) -> None:
+    one, other = (
+        list(ALIKE),
+        [again for first, second in zip(*[iter(ALIKE)] * 2, strict=True) for again in (second, first)],
+    )
+    base, new = _labelled(tmp_path, "base", one), _labelled(tmp_path, "new", other)
+    html, markdown = tmp_path / "r.html", tmp_path / "r.md"
+    words = ("compare", str(base), str(new), "--ignore-input", "--report", str(html), "--report", str(markdown))
+    done = evalcell(*words)
+    assert done.exit_code == 3, done.output  # labels alone are no scores
+    texts = [done.output, unescape(html.read_text()), unescape(markdown.read_text())]
+    for text in texts:
+        assert [shown for shown in ALIKE.values() if shown not in text] == []
+    for count in (6, 2):  # the matrix of few labels, and without it
+        base, new = _labelled(tmp_path, "base", one[:count]), _labelled(tmp_path, "new", other[:count])
+        made = compare_runs(base, new, ignore_input=True)
+        changes = {(each.base, each.new) for each in made.labels}
+        assert changes == {(ALIKE[a], ALIKE[b]) for a, b in zip(one[:count], other[:count], strict=True)}
+
+
+def test_labels_that_are_cut_alike_are_told_apart(tmp_path: Path) -> None:
+    names = ["contradicts the question", "contradicts the answer", "none"]
+    made = compare_runs(_labelled(tmp_path, "base", names), _labelled(tmp_path, "new", names[::-1]), ignore_input=True)
+    shown = Console(width=160)
+    with shown.capture() as text:
+        shown.print(comparison_view(made, 160))
+    assert all(name in text.get() for name in names)
+
+
+def test_ids_that_look_alike_are_named(tmp_path: Path) -> None:
+    def results(name: str, ids: list[str]) -> Path:
+        lines = "".join(json.dumps({"id": id, "score": 1.0}) + "\n" for id in ids)
+        return written(tmp_path, name, lines)
+
+    done = evalcell(
+        "compare", str(results("a.jsonl", ["q1", "q2", "q3"])), str(results("b.jsonl", ["q1", "q2\u200b", "q3 "]))
+    )
+    told = " ".join(done.output.split())
+    assert r'"q2" and "q2\u200b"' in told
+    assert '"q3" and "q3 "' in told
+
+
+def test_shown_rows_have_the_labels_of_the_chart(tmp_path: Path) -> None:
+    script = written(tmp_path, "label.py", LABELS)
+    report = evaluate(script, [{"output": one} for one in ALIKE], sandbox="process", worst=1)
+    assert [row.label for row in report.shown.rows] == ['"x"']
+    every = evaluate(script, [{"output": one} for one in ALIKE], sandbox="process", worst=6)
+    assert [row.label for row in every.shown.rows] == list(ALIKE.values())
+
+
+def test_a_label_that_only_looks_like_a_declared_one(tmp_path: Path) -> None:
+    config = (
+        '# /// script\n# [tool.evalcell]\n# output = {kind = "categorical", labels = {pass = 1, fail = 0}}\n# ///\n'
+    )
+    script = written(tmp_path, "label.py", config + LABELS)
+    (result,) = evaluate(script, [{"output": "pаss"}], sandbox="process").results
+    assert result.error is not None
+    assert r'the label "p\u0430ss" is none of `pass`, `fail` (did you mean `pass`?)' in result.error.message
+
+
+def test_an_example_whose_label_looks_as_expected(tmp_path: Path) -> None:
+    script = written(tmp_path, "label.py", LABELS)
+    cases = written(tmp_path, "cases.jsonl", json.dumps({"output": "pаss", "expected": {"label": "pass"}}) + "\n")
+    done = evalcell("test", str(script), str(cases), "--sandbox", "process")
+    assert r'"p\u0430ss"' in done.output

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -21,6 +19,7 @@ from runner.cli.views.progress import Progress
 from runner.core.text import json_text, printable
 from runner.engine.request import Prepared
 from runner.engine.scoring.diff import windows
+from runner.engine.scoring.look_alikes import tell_json_apart
 from runner.runs.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.runs.examples.load import Example, find_examples, read_examples
 
@@ -108,10 +107,12 @@ def _head(case: ExampleResult) -> Text:
 def _full(case: ExampleResult) -> RenderableType:
     rows: list[tuple[str, str, Text]] = []
     for one in case.differences:
-        expected, got = windows((one.expected, one.got), _TEXT)
         ours = one.field in ("outcome", "kind")
-        rows.append((one.field, "expected", Text(expected if ours else _value(expected))))
-        value = render.text(_outcome(case), "red", render.ERROR) if ours else Text(_value(got), style="red")
+        # As JSON, which shows null apart from text.
+        values = tell_json_apart(windows((one.expected, one.got), _TEXT))
+        expected, got = (printable(value, 2 * _TEXT) for value in values)
+        rows.append((one.field, "expected", Text(str(one.expected) if ours else expected)))
+        value = render.text(_outcome(case), "red", render.ERROR) if ours else Text(got, style="red")
         rows.append(("", "got", value))
     if case.verdict == "lost":
         rows.append(("outcome", "got", render.text(_outcome(case), "yellow", render.ERROR)))
@@ -134,11 +135,6 @@ def _outcome(case: ExampleResult) -> str:
     said = [f"label {result.label}"] if result.label is not None else []
     said += [f"score {result.score!r}"] if result.score is not None else []
     return ", ".join([result.outcome, *said])
-
-
-def _value(value: Any) -> str:
-    """The value as JSON, which shows a space at the end, and null apart from text."""
-    return printable(json.dumps(value, ensure_ascii=False), 2 * _TEXT)
 
 
 def _summary(result: ExamplesReport) -> Text:

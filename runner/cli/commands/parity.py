@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from runner.cli.views.progress import Progress
 from runner.core.text import json_text, printable
 from runner.engine.request import Prepared
 from runner.engine.scoring.diff import TOLERANCE, windows
+from runner.engine.scoring.look_alikes import tell_json_apart
 from runner.runs.parity import Cases, Parity, ParityTally, RowDifference, open_cases, prepare_sides, together
 
 _TEXT = 300  # characters of a text that differs
@@ -117,8 +117,8 @@ def _outcomes(values: Sequence[Any], errors: Sequence[str | None]) -> Iterator[T
 
 
 def _values(values: Sequence[Any]) -> Iterator[Text]:
-    for value in windows(values, _TEXT):
-        yield Text(printable(json.dumps(value, ensure_ascii=False), 2 * _TEXT))
+    for value in tell_json_apart(windows(values, _TEXT)):
+        yield Text(printable(value, 2 * _TEXT))
 
 
 def _figures(result: Parity) -> Iterator[tuple[str, RenderableType]]:

@@ -13,7 +13,7 @@ from runner.cli.views import render
 from runner.cli.views.rows_view import LINES
 from runner.core.text import rows_of
 from runner.engine.scoring.gates import figure
-from runner.engine.scoring.worst import safe
+from runner.engine.scoring.worst import labels_apart, safe, safe_apart
 from runner.results.compare.baseline import Baseline
 from runner.results.compare.runs import unlike
 from runner.results.compare.types import ChangedRow, Comparison, Difference
@@ -124,10 +124,11 @@ def _needed(made: Difference) -> str:
 
 def _differences(title: str, some: Mapping[str, Difference]) -> Table:
     made = render.table(title, "pairs", "base", "new", "difference", "verdict")
-    for name, one in list(some.items())[:_GROUPS]:
+    first = dict(list(some.items())[:_GROUPS])
+    for name, one in zip(safe_apart(list(first), 40), first.values(), strict=True):
         means = ["" if mean is None else figure(mean) for mean in (one.base_mean, one.new_mean)]
         verdict = Text(one.verdict or "", style=_STYLES.get(one.verdict or "", ""))
-        made.add_row(Text(safe(name, 40)), f"{one.compared:,}", *means, _difference(one), verdict)
+        made.add_row(Text(name), f"{one.compared:,}", *means, _difference(one), verdict)
     return made
 
 
@@ -141,10 +142,11 @@ def _matrix(made: Comparison) -> Table | None:
     if not names or len(names) > _LABELS:
         return None
     counts = {(one.base, one.new): one.rows for one in made.labels}
-    table = render.table("", *(safe("none" if name is None else name, 12) for name in names))
-    for base in names:
+    words = labels_apart(names, 12)
+    table = render.table("", *words)
+    for base, word in zip(names, words, strict=True):
         cells = [Text(f"{counts.get((base, new), 0):,}", style="dim" if base == new else "") for new in names]
-        table.add_row(Text(safe("none" if base is None else base, 12)), *cells)
+        table.add_row(Text(word), *cells)
     return table
 
 

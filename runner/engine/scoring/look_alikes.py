@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 _LETTERS = str.maketrans(
     "АВЕЅІЈКМНОРСТУХаеѕіјорсухԁһԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧοναικρυ’‘ʼ`“”„–—‐‑‒−\u2044",
@@ -20,22 +22,31 @@ def tell_apart(texts: Sequence[str]) -> list[str]:
     The texts as they are; of those that differ and look the same, each in quotes, with escapes of spaces and marks
     that are not seen, and where that does not tell them apart, of the letters that look like others.
     """
-    looks = [_look(text) for text in texts]
-    if len(set(looks)) == len(set(texts)):  # as of most
-        return list(texts)
+    groups: dict[str, list[str]] = {}
+    for text in dict.fromkeys(texts):
+        groups.setdefault(look(text), []).append(text)
+    apart: dict[str, str] = {}
+    for group in groups.values():
+        if len(group) > 1:
+            quoted = [_quote(text) for text in group]
+            counts = Counter(map(look, quoted))
+            for text, its in zip(group, quoted, strict=True):
+                apart[text] = its if counts[look(its)] == 1 else _quote(text, letters=True)
+    return [apart.get(text, text) for text in texts]
+
+
+def tell_json_apart(values: Sequence[Any]) -> list[str]:
+    """The values as JSON; texts among them that look the same with escapes of what tells them apart."""
+    texts = [value if isinstance(value, str) else None for value in values]
+    apart = iter(tell_apart([text for text in texts if text is not None]))
     found = []
-    for text, look in zip(texts, looks, strict=True):
-        others = {other for other, its in zip(texts, looks, strict=True) if its == look and other != text}
-        if not others:
-            found.append(text)
-            continue
-        quoted = _quote(text)
-        alike = {_look(_quote(other)) for other in others}
-        found.append(_quote(text, letters=True) if _look(quoted) in alike else quoted)
+    for value, text in zip(values, texts, strict=True):
+        shown = None if text is None else next(apart)
+        found.append(json.dumps(value, ensure_ascii=False) if shown is None or shown == text else shown)
     return found
 
 
-def _look(text: str) -> str:
+def look(text: str) -> str:
     """What is seen of a text."""
     if text.isascii() and text.isprintable():
         return " ".join(text.translate(_LETTERS).split())
@@ -46,7 +57,8 @@ def _look(text: str) -> str:
 
 def _quote(text: str, *, letters: bool = False) -> str:
     shown = json.dumps(text[:_MOST], ensure_ascii=False)
-    return "".join(_escape(c) if _unseen(c) or (letters and _other(c)) else c for c in shown) + text[_MOST:]
+    seen = "".join(_escape(c) if _unseen(c) or (letters and _other(c)) else c for c in shown)
+    return seen.replace("  ", r" \x20") + text[_MOST:]  # HTML shows two spaces as one
 
 
 def _unseen(c: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, assert_never
 
 from runner.core.text import listed, printable, suggestion, whole
 from runner.core.types import Categorical, Continuous, Freeform, OutputConfig
+from runner.engine.scoring.look_alikes import tell_apart
 from runner.inputs.evaluators.dialect import DIALECTS, Dialect
 from runner.inputs.evaluators.returns import NUMBER
 from sandboxes.base import Language
@@ -314,7 +315,9 @@ def _categorical(parts: _Parts, config: Categorical, value: Any, dialect: Dialec
         raise InvalidResultError(f"evaluate returned {dialect.value(value)}, which has no label")
     if label not in config.labels:
         near = suggestion(label.strip(), config.labels)
-        raise InvalidResultError(f"the label {dialect.value(label)} is none of {listed(config.labels)}{near}")
+        apart = tell_apart([label, *config.labels])[0]
+        named = dialect.value(label) if apart == label else apart
+        raise InvalidResultError(f"the label {named} is none of {listed(config.labels)}{near}")
     fixed = config.labels[label]
     if fixed is not None and parts.score is not None and parts.score != fixed:
         raise InvalidResultError(

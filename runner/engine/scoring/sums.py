@@ -46,7 +46,7 @@ class Sums:
 
     def shown(self) -> ShownRows:
         """The rows to look at first, so far."""
-        return self._worst.rows()
+        return self._worst.rows(self._tally.labels())
 
     def summary(self, seconds: float | None, *, cache: bool) -> Summary:
         """The summary so far, without gates. With the `cache` it tells how many results were taken from there."""

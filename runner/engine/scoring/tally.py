@@ -113,6 +113,10 @@ class Tally:
             rows_per_second=round(rows / seconds, 1) if seconds else None,
         )
 
+    def labels(self) -> list[str]:
+        """Those of the first output so far."""
+        return self._first.labels()
+
     def sums(self) -> TallySums:
         """What there is so far, for `join`."""
         seen = self._seen
@@ -194,6 +198,9 @@ class _Output:
             self._labels[key] = self._labels.get(key, 0) + times
         else:
             self._others += times
+
+    def labels(self) -> list[str]:
+        return list(self._labels)
 
     def sums(self) -> OutputSums:
         return OutputSums(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from runner.core.text import printable, shown_json
@@ -112,7 +112,7 @@ class Worst:
         pair = self._pair(call)
         values = list(pair.values())
         differences = json_differences(*values) if len(values) == 2 else ()
-        texts = dict(zip(pair, _texts(values), strict=True))
+        texts = dict(zip(pair, shown_apart(values), strict=True))
         self._texts[result.number] = texts, differences
         return sum(map(len, texts.values())) + sum(len(d.output) + len(d.reference) for d in differences)
 
@@ -129,7 +129,7 @@ class Worst:
             kind=error.kind if error else None,
             passed=None if result.score is None else passes(result.score, self._config),
             score=result.score,
-            label=_label(result.label or ""),
+            label=label_text(result.label or ""),
             remark=safe(error.message if error else result.explanation or "", _REMARK),
             arguments=arguments,
             differences=differences,
@@ -150,16 +150,20 @@ class Worst:
         for each in others:
             self._insert(each.key, each.row)
 
-    def rows(self) -> ShownRows:
-        """The rows so far, those to look at first before others."""
+    def rows(self, labels: Iterable[str] = ()) -> ShownRows:
+        """The rows so far, those to look at first before others. `labels` are shown beside them."""
         scored, failed, abstained = self._rows
         ranked = self._directed or not (self._show in ("worst", "scored") and scored)
         place = self._keep - sum(min(self._keep // _SHARE, len(rows)) for rows in (failed, abstained))
         most = self._keep - min(self._keep // _SHARE, len(abstained)) - len(scored[:place])
         rows = [*scored[:place], *failed[:most], *abstained]
-        return ShownRows(
-            show=self._show, ranked=ranked, directed=self._directed, rows=tuple(row for _, row in rows[: self._keep])
+        some = [row for _, row in rows[: self._keep]]
+        words = tell_apart([*(row.label for row in some), *labels])
+        shown = tuple(
+            row if row.label == word else row.model_copy(update={"label": word})
+            for row, word in zip(some, words, strict=False)
         )
+        return ShownRows(show=self._show, ranked=ranked, directed=self._directed, rows=shown)
 
     @property
     def _directed(self) -> bool:
@@ -195,22 +199,42 @@ class Worst:
         return {name: given[name] for name in (first, second) if name is not None}
 
 
-def _label(label: str) -> str:
-    shown = safe(label, _NAME)
+def label_text(label: str, limit: int = _NAME) -> str:
+    """The label as `safe`; in quotes where that looks the same and is another."""
+    shown = safe(label, limit)
     its = label if shown == label else tell_apart([label, shown])[0]
-    return shown if its == label else printable(its, _NAME)
+    return shown if its == label else printable(its, limit)
 
 
-def _texts(values: Sequence[Any]) -> list[str]:
-    """Each value as text, cut around the first difference."""
+def safe_apart(texts: Sequence[str], limit: int = _NAME) -> list[str]:
+    """Each text as `safe`; those that look alike in quotes, and what tells them apart escaped."""
+    pairs = zip(texts, tell_apart(texts), strict=True)
+    return [safe(text, limit) if text == its else printable(its, limit) for text, its in pairs]
+
+
+def _short_json(value: Any) -> str:
+    return shown_json(value, _TEXT)
+
+
+def labels_apart(labels: Sequence[str | None], limit: int = _NAME) -> list[str]:
+    """As `safe_apart`, with as many characters as tell them apart; `(none)` where there is no label."""
+    texts = ["(none)" if label is None else label for label in labels]
+    apart = [label_text(text) if text == its else its for text, its in zip(texts, tell_apart(texts), strict=True)]
+    for most in (limit, 3 * limit, 9 * limit):
+        words = [printable(text, most) for text in apart]
+        if len(set(words)) == len(set(labels)):
+            break
+    return words
+
+
+def shown_apart(values: Sequence[Any], as_json: Callable[[Any], str] = _short_json) -> list[str]:
+    """Each value as text, the first two cut around where they differ, and told apart if they look the same."""
     from runner.engine.scoring.diff import windows
 
-    texts = [value if isinstance(value, str) else shown_json(value, _TEXT) for value in values]
-    if len(texts) == 2 and texts[0] == texts[1] and type(values[0]) is not type(values[1]):
-        texts = [shown_json(value, _TEXT) for value in values]  # such as "42" and 42
-    some = windows(texts, _TEXT - 2)
-    pairs = zip(some, tell_apart(some), strict=True)
-    return [safe(text, _TEXT) if text == its else printable(its, _TEXT) for text, its in pairs]
+    texts = [value if isinstance(value, str) else as_json(value) for value in values]
+    if len(texts) > 1 and texts[0] == texts[1] and type(values[0]) is not type(values[1]):
+        texts = [_short_json(value) for value in values]  # such as "42" and 42
+    return safe_apart(windows(texts[:2], _TEXT - 2) + texts[2:], _TEXT)
 
 
 def safe(text: str, limit: int = _NAME) -> str:

@@ -10,9 +10,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from runner.core.errors import NotComparableError
-from runner.core.text import listed, rows_of, shown
+from runner.core.text import listed, printable, rows_of
 from runner.core.types import Categorical, Continuous, Direction, OutputConfig, config_of
-from runner.engine.scoring.worst import safe
+from runner.engine.scoring.look_alikes import look, tell_json_apart
+from runner.engine.scoring.worst import safe, safe_apart
 from runner.inputs.evaluators.given import NO_OUTPUT, split_hash
 from runner.results.compare.side import OUTCOMES, Side
 from runner.results.compare.types import (
@@ -136,8 +137,8 @@ def _pair(base: Side, new: Side, ignore_input: bool) -> _Paired:
     pairs = len(places)
     names = {name for name in base.outputs.keys() ^ new.outputs.keys() if name}
     unpaired = Unpaired(
-        only_base=_rows(only_base),
-        only_new=_rows(only_new),
+        only_base=_rows(only_base, only_new),
+        only_new=_rows(only_new, only_base),
         changed_input=_rows(changed),
         unchecked=unchecked,
         evaluator=_change(base.evaluators, new.evaluators, pairs),
@@ -173,13 +174,13 @@ def _nothing(base: Side, new: Side, changed: Sequence[str], no_output: bool, ali
 
 
 def _alike(only_base: Sequence[str], only_new: Sequence[str]) -> list[tuple[str, str]]:
-    """Ids without a pair that may mean the same row: `1` and `1.0`, `001` and `1`, `A` and `a`."""
+    """Ids without a pair that may mean the same row: `1` and `1.0`, `001` and `1`, `A` and `a`, or that look alike."""
     forms = {_form(id): id for id in reversed(only_new)}
     return [(id, forms[form]) for id in only_base if (form := _form(id)) in forms]
 
 
 def _form(id: str) -> str:
-    text = id.strip().casefold()
+    text = look(id).casefold()
     if len(text) > _DIGITS or not _PLAIN.fullmatch(text):
         return text
     whole, _, part = text.removeprefix("+").partition(".")
@@ -188,7 +189,8 @@ def _form(id: str) -> str:
 
 
 def _alike_words(base: Side, new: Side, alike: Sequence[tuple[str, str]]) -> str:
-    pairs = ", ".join(f"{shown(one, 60)} and {shown(other, 60)}" for one, other in alike[:_NAMED])
+    quoted = (tell_json_apart([one[:60], other[:60]]) for one, other in alike[:_NAMED])
+    pairs = ", ".join(" and ".join(printable(one) for one in both) for both in quoted)
     return (
         f"ids of {rows_of(len(alike))} are written in two ways, in {base.name} and in {new.name}: {pairs}; an id is "
         "text: write it the same way in both datasets, or name another column of ids, and run again"
@@ -200,8 +202,9 @@ def _numbered(side: Side) -> int:
     return sum(at > 0 and id[:at] in side.ids and id[at + 1 :].isdecimal() for id in side.ids for at in [id.rfind("#")])
 
 
-def _rows(ids: Sequence[str]) -> Rows:
-    return Rows(count=len(ids), ids=tuple(safe(id) for id in ids[:EXAMPLES]))
+def _rows(ids: Sequence[str], others: Sequence[str] = ()) -> Rows:
+    some = ids[:EXAMPLES]
+    return Rows(count=len(ids), ids=tuple(safe_apart([*some, *others[:EXAMPLES]])[: len(some)]))
 
 
 def _change(base: Iterable[str], new: Iterable[str], rows: int) -> Change | None:
@@ -293,8 +296,9 @@ def _column(base: Side, new: Side, places: Sequence[tuple[int, int]], name: str)
 
 
 def _groups(values: Sequence[str]) -> dict[str, list[int]]:
-    names = {value: safe(value) for value, _ in Counter(values).most_common(VALUES)}
-    found: dict[str, list[int]] = {name: [] for name in names.values()}  # values that look alike are one
+    most = [value for value, _ in Counter(values).most_common(VALUES)]
+    names = dict(zip(most, safe_apart(most), strict=True))
+    found: dict[str, list[int]] = {name: [] for name in names.values()}
     for number, value in enumerate(values):
         if value in names:
             found[names[value]].append(number)
@@ -323,10 +327,10 @@ def _labels(base: Side, new: Side, places: Sequence[tuple[int, int]]) -> tuple[L
     counts = Counter((a[at], b[place]) for at, place in places)
     if counts.keys() == {(None, None)}:
         return ()
-    return tuple(
-        LabelChange(base=one if one is None else safe(one), new=other if other is None else safe(other), rows=rows)
-        for (one, other), rows in counts.most_common(VALUES)
-    )
+    some = counts.most_common(VALUES)
+    texts = list({label for both, _ in some for label in both if label is not None})
+    shown: dict[str | None, str] = dict(zip(texts, safe_apart(texts), strict=True))
+    return tuple(LabelChange(base=shown.get(one), new=shown.get(other), rows=rows) for (one, other), rows in some)
 
 
 def _notes(base: Side, new: Side, paired: _Paired) -> Iterable[str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from runner.core.errors import InputError, NotComparableError
 from runner.core.text import listed, printable, rows_of, suggestion
 from runner.core.types import Direction, Evaluator, Freeform, OutputConfig
-from runner.engine.scoring.worst import safe
+from runner.engine.scoring.worst import safe, safe_apart, shown_apart
 from runner.results.compare.files import Source, find_source, outputs_of
 from runner.results.compare.flips import FlipPage, find_flips
 from runner.results.compare.pairs import Compared, Wish, compare_sides
@@ -24,7 +24,7 @@ from sandboxes.wording import Setting
 
 Path: TypeAlias = str | os.PathLike[str]
 
-_TEXT = 1500  # characters of a text that is kept
+_TEXT = 1500  # characters of a reference that is kept
 _BESIDE = ("id", "input", "reference")
 """Columns that are not what was scored."""
 
@@ -203,7 +203,6 @@ def _rows(
 
 def _texts(id: str, base: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of RowTexts."""
-    from runner.engine.scoring.diff import windows
     from runner.engine.scoring.json_diff import MOST, JsonDifferences, count_differences
 
     then, now = columns_of(base), columns_of(after)
@@ -211,21 +210,24 @@ def _texts(id: str, base: Mapping[str, Any], after: Mapping[str, Any]) -> dict[s
     # A column that is the same on both sides says nothing of the change, unless it is what was scored.
     column = next((name for name in texts_of if then[name] != now[name]), "output" if "output" in texts_of else "")
     texts = ["", ""]
+    reference = [] if now.get("reference") is None else [now["reference"]]
     differences = JsonDifferences()
     if column:
         values = [then[column], now[column]]
         differences = count_differences(values[1], values[0], MOST)
-        texts = [safe(text, _TEXT) for text in windows([_as_text(value) for value in values], _TEXT - 2)]
+        texts = shown_apart([*values, *reference], _as_text)
+    labels = safe_apart([_as_text(row.get("label")) for row in (base, after)])
+    remarks = safe_apart([_as_text(row.get("explanation")) for row in (base, after)], 1000)
     return {
         "id": safe(id),
-        "base_label": safe(_as_text(base.get("label"))),
-        "new_label": safe(_as_text(after.get("label"))),
-        "base_remark": safe(_as_text(base.get("explanation")), 1000),
-        "new_remark": safe(_as_text(after.get("explanation")), 1000),
+        "base_label": labels[0],
+        "new_label": labels[1],
+        "base_remark": remarks[0],
+        "new_remark": remarks[1],
         "column": safe(column),
         "base_text": texts[0],
         "new_text": texts[1],
-        "reference": safe(_as_text(now.get("reference")), _TEXT),
+        "reference": (texts[2:] or [safe(_as_text(*reference or [""]), _TEXT)])[0],
         "differences": differences.first,
         "more_differences": differences.more,
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from runner.core.text import printable
 from runner.engine.scoring.gates import figure
+from runner.engine.scoring.worst import labels_apart
 from runner.results.compare.types import Comparison, Difference
 
 _AGGREGATES = 50
@@ -92,6 +93,14 @@ def tables(made: Comparison) -> Iterator[tuple[str, dict[str, Difference]]]:
         yield "output", made.outputs
     if made.by:
         yield made.by_column or "column", made.by
+
+
+def labels(made: Comparison, most: int) -> Iterator[tuple[str, str, int]]:
+    """The first changes of labels, told apart where they look alike: before, now, and in how many rows."""
+    some = made.labels[:most]
+    words = iter(labels_apart([label for one in some for label in (one.base, one.new)], 80))
+    for one in some:
+        yield next(words), next(words), one.rows
 
 
 def _mean(value: float | None) -> str:

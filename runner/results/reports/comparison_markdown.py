@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.engine.scoring.gates import figure
+from runner.engine.scoring.worst import safe_apart
 from runner.results.compare.types import ChangedRow, Comparison, Difference
 from runner.results.reports import comparison
 from runner.results.reports.content import name_of
@@ -31,13 +32,10 @@ def comparison_markdown(made: Comparison, room: Room) -> None:
     for title, parts in comparison.tables(made):
         head = f"\n| {markdown(title, _NAME)} | {' | '.join(comparison.COLUMNS)} | |\n{'|---' * 7}|\n"
         if room.add(head, room.half):
-            room.lines((_part(name, part) for name, part in parts.items()), room.half)
+            room.lines(map(_part, safe_apart(list(parts)), parts.values()), room.half)
     if made.labels and room.add("\n| label before | label now | rows |\n|---|---|---|\n", room.half):
-        some = made.labels[:_LABELS]
-        room.lines(
-            (f"| {_label(one.base)} | {_label(one.new)} | {one.rows:,} |\n" for one in some),
-            room.half,
-        )
+        some = comparison.labels(made, _LABELS)
+        room.lines((f"| {markdown(a, _NAME)} | {markdown(b, _NAME)} | {rows:,} |\n" for a, b, rows in some), room.half)
     if made.worst and room.add(
         f"\n<details><summary>Rows that got worse ({len(made.worst)})</summary>\n<table>\n", 2 * END
     ):
@@ -48,10 +46,6 @@ def comparison_markdown(made: Comparison, room: Room) -> None:
 def _named(name: str) -> str:
     """The name as it is, if it is made of letters; that of a script's figure may be anything."""
     return name if all(part.isalnum() or part in "% /." for part in name) else markdown(name, _NAME)
-
-
-def _label(label: str | None) -> str:
-    return "(none)" if label is None else markdown(label, _NAME)
 
 
 def _part(name: str, part: Difference) -> str:

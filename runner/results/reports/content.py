@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from runner.core.types import Case, Outcome, OutputConfig, Result
 from runner.engine.scoring.overview import Verdict, verdict
 from runner.engine.scoring.summary import Stats, Summary, passes
-from runner.engine.scoring.worst import ShownRows, safe
+from runner.engine.scoring.worst import ShownRows, label_text, safe
 from runner.results.output.manifest import State
 
 if TYPE_CHECKING:  # most runs compare nothing
@@ -188,7 +188,7 @@ class Rows:
                     outcome=result.outcome,
                     passed=None if result.score is None else passes(result.score, self._config),
                     score=result.score,
-                    label=safe(result.label or "", _LABEL),
+                    label=label_text(result.label or "", _LABEL),
                     remark=safe(result.error.message if result.error else result.explanation or "", _REMARK),
                 )
             )

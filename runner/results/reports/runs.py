@@ -17,7 +17,7 @@ from runner.core.types import Evaluator, Freeform, OutputConfig, Result
 from runner.engine.scoring.repeats import joined
 from runner.engine.scoring.summary import GateResult, Summary
 from runner.engine.scoring.tally import Tally
-from runner.engine.scoring.worst import Show, Worst
+from runner.engine.scoring.worst import Show, ShownRows, Worst
 from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.rows import Row
 from runner.results.compare.files import ANEW, Source, find_source, outputs_of
@@ -93,7 +93,7 @@ def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bo
         tally.add(result)
         found.add(result)
         rows.add(result, line)
-    return _content(source, tally.summary(), found, rows)
+    return _content(source, tally.summary(), found.rows(tally.labels()), rows)
 
 
 def joined_rows(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict[str, Any]]]:
@@ -117,7 +117,7 @@ def joined_rows(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict
         yield line, joined(few) if len(few) > 1 else few[0], carried
 
 
-def _content(source: Source, summary: Summary, worst: Worst, rows: Rows) -> RunContent:
+def _content(source: Source, summary: Summary, shown: ShownRows, rows: Rows) -> RunContent:
     manifest = source.manifest
     dataset, told = _table(manifest, "dataset"), _table(manifest, "summary")
     state = manifest.get("state", "finished")
@@ -132,7 +132,7 @@ def _content(source: Source, summary: Summary, worst: Worst, rows: Rows) -> RunC
     return RunContent(
         name=summary.evaluator or source.name,
         summary=summary,
-        shown=worst.rows(),
+        shown=shown,
         state=state if state in get_args(State) else "unfinished",
         error=printable(str(manifest["error"]), 1000) if manifest.get("error") else None,
         source=str(source.path),

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from runner.core.errors import InputError
-from runner.core.text import printable, shown_json, whole
+from runner.core.text import printable, whole
 from runner.engine.scoring.diff import windows
+from runner.engine.scoring.look_alikes import tell_json_apart
 from runner.inputs.evaluators.load import LANGUAGES, MAX_SOURCE
 from runner.results.reports.workflow_commands import guarded
 from runner.runs.api.run import check_examples
@@ -124,9 +125,9 @@ def _difference(case: ExampleResult) -> Iterable[str]:
     result = case.result
     yield f"{case.where}: {printable(case.id, _NAME)}"
     for one in case.differences:
-        expected, got = windows((one.expected, one.got), _TEXT)
-        yield f"  {printable(one.field, 60)}: expected {shown_json(expected, 2 * _TEXT)}"
-        yield f"  {' ' * len(printable(one.field, 60))}  got      {shown_json(got, 2 * _TEXT)}"
+        expected, got = tell_json_apart(windows((one.expected, one.got), _TEXT))
+        yield f"  {printable(one.field, 60)}: expected {printable(expected, 2 * _TEXT)}"
+        yield f"  {' ' * len(printable(one.field, 60))}  got      {printable(got, 2 * _TEXT)}"
     if result.error is not None:
         yield f"  {result.outcome}: {printable(result.error.message, 1000)}"
     if result.stdout.strip():

@@ -104,7 +104,7 @@ def report(run: str, *, worst: int = WORST, show: Show = "worst") -> Operation[R
         script = found.evaluator()
     repeats = Repeats(info.summary.repeat)
     joined = [one for one in map(repeats.add, results) if one is not None]
-    shown = _shown(script, ((one, one.row) for one in joined), worst, show)
+    shown = _shown(script, ((one, one.row) for one in joined), worst, show, info.summary.labels)
     return Report(results=results, summary=info.summary, shown=shown)
 
 
@@ -145,17 +145,22 @@ def _tried(
     for result in results:
         tally.add(result)
     pairs = zip(results, (one.arguments for one in reply.results), strict=True)
-    return Report(results=results, summary=tally.summary(reply.seconds), shown=_shown(script, pairs, worst, show))
+    shown = _shown(script, pairs, worst, show, tally.labels())
+    return Report(results=results, summary=tally.summary(reply.seconds), shown=shown)
 
 
 def _shown(
-    script: Evaluator | None, results: Iterable[tuple[Result, dict[str, Any]]], worst: int, show: Show
+    script: Evaluator | None,
+    results: Iterable[tuple[Result, dict[str, Any]]],
+    worst: int,
+    show: Show,
+    labels: Iterable[str],
 ) -> ShownRows:
     found = Worst(script, worst, show)
     for result, arguments in results:
         found.watch(result, Call(id=result.number, arguments=arguments))
         found.add(result)
-    return found.rows()
+    return found.rows(labels)
 
 
 def _evaluator(given: Scorer, language: Language | None) -> Operation[Evaluator | EvaluatorVersion]:

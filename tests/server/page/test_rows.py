@@ -100,3 +100,43 @@ def test_what_a_row_printed_is_cut_among_others_and_whole_on_its_page(client: ht
     whole = client.get(f"/runs/{run}/rows/4").text
     assert "x" * 5000 in whole.partition('aria-label="printed"')[2]
     assert "All that it printed" not in whole
+
+
+ALIKE = {"x": '"x"', "x ": '"x "', "pass": '"pass"', "pаss": r'"p\u0430ss"', "é": '"é"', "e\u0301": r'"e\u0301"'}  # noqa: RUF001
+
+
+def test_what_looks_alike_is_told_apart(client: httpx.Client) -> None:
+    swapped = [again for a, b in zip(*[iter(ALIKE)] * 2, strict=True) for again in (b, a)]
+    source = "def evaluate(output, reference):\n    return output\n"
+    client.post("/v1/evaluators", json={"name": "alike", "source": source})
+    runs = []
+    for name, outputs in (("one", list(ALIKE)), ("other", swapped)):
+        rows = [{"id": n, "output": a, "reference": b} for n, (a, b) in enumerate(zip(outputs, swapped, strict=True))]
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        assert client.post(f"/v1/datasets?name={name}.jsonl", content=lines).status_code == 201
+        runs.append(client.post("/v1/runs", json={"evaluator": "alike", "dataset": name}).json()["id"])
+        finished(client, runs[-1])
+
+    def seen(path: str) -> str:
+        found = client.get(path)
+        assert found.status_code == 200, found.text
+        return html.unescape(re.sub(r"</?mark>", "", found.text))
+
+    for path in ("/datasets/one", f"/runs/{runs[0]}", f"/compare?base={runs[0]}&new={runs[1]}"):
+        text = seen(path)
+        assert [shown for shown in ALIKE.values() if f">{shown}<" not in text and f"{shown} →" not in text] == [], path
+    assert '<pre tabindex="0" role="group" aria-label="reference">"x "</pre>' in seen("/datasets/one/rows/1")
+    row = seen(f"/runs/{runs[0]}/rows/4")
+    assert r'<span>"p\u0430ss"</span>' in row
+    assert r'<pre>"p\u0430ss"</pre>' in row
+    assert '<pre>"pass"</pre>' in row
+    assert r'label: "p\u0430ss"' in seen(f"/runs/{runs[0]}?label=p%D0%B0ss")
+    tried = seen("/datasets/one/tried")
+    assert [shown for shown in list(ALIKE.values())[:2] if f"<span>{shown}</span>" not in tried] == []
+
+
+def test_a_number_and_its_text_are_told_apart(client: httpx.Client) -> None:
+    client.post("/v1/datasets?name=kinds.jsonl", content='{"output": 42, "reference": "42"}\n')
+    text = html.unescape(client.get("/datasets/kinds").text)
+    assert '<span class="value">42</span>' in text
+    assert '<span class="value">"42"</span>' in text

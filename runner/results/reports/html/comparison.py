@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.engine.scoring.gates import figure
+from runner.engine.scoring.worst import safe_apart
 from runner.results.compare.types import ChangedRow, Comparison, Difference, RowTexts
 from runner.results.reports import comparison
 from runner.results.reports.html.figures import chip, tiles
@@ -64,7 +65,8 @@ def _interval(made: Comparison) -> str:
 
 def _parts(title: str, parts: dict[str, Difference], of: str) -> str:
     heads = "".join(f'<th scope="col" class="number">{word}</th>' for word in comparison.COLUMNS)
-    rows = "".join(_part(name, part) for name, part in list(parts.items())[:_PARTS])
+    first = dict(list(parts.items())[:_PARTS])
+    rows = "".join(map(_part, safe_apart(list(first)), first.values()))
     return (
         f'<h3>By {html(title, _NAME)}</h3><div class="scroll" role="region" tabindex="0" '
         f'aria-label="{html(of, 2 * _NAME)}: by {html(title, _NAME)}">'
@@ -83,17 +85,13 @@ def _labels(made: Comparison) -> str:
     if not made.labels:
         return ""
     rows = "".join(
-        f'<tr><td>{_label(one.base)}</td><td>{_label(one.new)}</td><td class="number">{one.rows:,}</td></tr>'
-        for one in made.labels[:_LABELS]
+        f'<tr><td>{html(base, _NAME)}</td><td>{html(new, _NAME)}</td><td class="number">{count:,}</td></tr>'
+        for base, new, count in comparison.labels(made, _LABELS)
     )
     return (
         '<h3>Labels</h3><table><thead><tr><th scope="col">before</th><th scope="col">now</th>'
         f'<th scope="col" class="number">rows</th></tr></thead><tbody>{rows}</tbody></table>'
     )
-
-
-def _label(label: str | None) -> str:
-    return '<span class="dim">none</span>' if label is None else html(label, _NAME)
 
 
 def _worst(made: Comparison) -> str:

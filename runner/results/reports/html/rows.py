@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
 from runner.engine.scoring.gates import figure
+from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.worst import ShownRow
 from runner.results.reports.content import ListedRow, RunContent
 from runner.results.reports.html.figures import CHIPS, chip
@@ -114,7 +115,7 @@ def every(content: RunContent, number: int, room: int) -> tuple[str, int]:
             break
     classes = {name: CHIPS.get(name, "") for name in verdicts}
     data = (
-        f'{{"verdicts":{_json(list(verdicts))},"classes":{_json(classes)},"labels":{_json(list(labels))},'
+        f'{{"verdicts":{_json(list(verdicts))},"classes":{_json(classes)},"labels":{_json(tell_apart(list(labels)))},'
         f'"rows":[{",".join(parts)}]}}'
     )
     heads = [("number", "row"), ("verdict", "outcome"), ("score", "score"), ("label", "label")]

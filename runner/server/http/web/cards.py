@@ -10,10 +10,12 @@ from markupsafe import Markup
 
 from runner.core.text import printable
 from runner.engine.scoring.json_diff import JsonDifference, JsonDifferences, count_differences
+from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.summary import Stats, passes
+from runner.engine.scoring.worst import label_text
 from runner.results.reports.html.rows import beside, compared
 from runner.results.store.types import RunInfo
-from runner.server.http.web.render import fragment, value
+from runner.server.http.web.render import fragment, values_apart
 from sandboxes.base import Model
 
 _OWN = frozenset(
@@ -71,6 +73,8 @@ def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup
     names = [name for name in ("output", "reference", *columns) if name in columns]
     pair = list(dict.fromkeys(names))[:2]
     values = [columns[name] for name in pair]
+    if result.label is not None:
+        result = result.model_copy(update={"label": label_among(run, result.label)})
     most = _ALL_PLACES if whole else _PLACES
     differences = count_differences(values[0], values[1], most) if len(values) == 2 else JsonDifferences()
     more = {name: given for name, given in columns.items() if name not in pair} if whole else {}
@@ -98,6 +102,11 @@ def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup
         more=more,
         printed_more=beginning != printed,
     )
+
+
+def label_among(run: RunInfo, label: str) -> str:
+    """The label, told apart from those of the run that look the same."""
+    return tell_apart([label_text(label), *(run.summary.labels if run.summary else ())])[0]
 
 
 def _first_lines(printed: str) -> str:
@@ -130,7 +139,7 @@ def _sides(names: list[str], values: list[Any], *, whole: bool) -> Markup:
     if not names:
         return Markup("")
     cut = 50 * _CUT if whole else _CUT
-    texts = [value(given) for given in values]
+    texts = values_apart(values)
     shown = compared(texts[0], texts[1], cut) if len(texts) == 2 else [fragment_text(text, cut) for text in texts]
     return Markup(beside(names, shown))
 

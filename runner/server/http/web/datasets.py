@@ -14,7 +14,7 @@ from runner.server.http.v1.parts import Here, while_there
 from runner.server.http.web import draft as drafts
 from runner.server.http.web import forms
 from runner.server.http.web.draft import EMPTY
-from runner.server.http.web.render import page, value
+from runner.server.http.web.render import page, values_apart
 from runner.server.service.errors import ServiceError
 from runner.server.service.rows import FURTHEST
 from runner.server.service.types import line
@@ -79,8 +79,8 @@ def _first_columns(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values of a row's first columns as text, so many that the page stays short."""
     shown: list[tuple[str, str]] = []
     left = _CHARACTERS
-    for name, given in islice(row.items(), _COLUMNS):
-        text = value(given)
+    some = dict(islice(row.items(), _COLUMNS))
+    for name, text in zip(some, values_apart(list(some.values())), strict=True):
         left -= len(text)
         if left < 0:
             break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -17,6 +17,8 @@ from starlette.responses import HTMLResponse
 
 from runner.core.text import printable, rows_of, shown_json, size_of, whole
 from runner.engine.scoring.gates import figure
+from runner.engine.scoring.look_alikes import tell_apart
+from runner.engine.scoring.worst import labels_apart, safe
 from runner.results.reports import comparison as compared
 from runner.results.reports.html.figures import chip
 from runner.results.store.types import RunInfo
@@ -26,6 +28,8 @@ _TEXT = 20_000
 """Characters of a value that a page shows."""
 _INDENTED = 200_000
 """Characters of JSON that is indented: more is cut anyway."""
+_CELL = 300
+"""Characters of a cell of a table."""
 _SHORT = 72
 """Characters of JSON that stand on one line."""
 _ADDRESS = re.compile(r'\b(href|src|action|formaction|hx-get|data-events)="/(?!/)')
@@ -68,14 +72,16 @@ def _templates() -> Environment:
     )
     made.filters |= {
         "ago": ago,
+        "apart": named_apart,
         "bytes": size_of,
+        "cells": cells,
         "compact": lambda given: value(given, _TEXT),
         "figure": lambda value: "" if value is None else figure(value),
         "line": lambda text, most=200: printable(whole(" ".join(str(text)[: 4 * most].split())), most),
         "prose": prose,
+        "labels": labels_apart,
         "part": lambda text: quote(str(text), safe=""),
         "rows": rows_of,
-        "short_json": shown_json,
         "sentence": sentence,
         "signed": compared.signed,
         "value": value,
@@ -112,6 +118,36 @@ def value(given: Any, short: int = _SHORT) -> str:
         text = shown_json(given, _TEXT)
     text = whole(text[:_TEXT]) + ("…" if len(text) > _TEXT else "")
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def values_apart(given: Sequence[Any], text: Callable[[Any], str] = value) -> list[str]:
+    """Each as `text` has it; those that look the same and are not in quotes, and what tells them apart escaped."""
+    raw = [one if isinstance(one, str) else text(one) for one in given]
+    texts = [text(one) if its == of else text(its) for one, of, its in zip(given, raw, tell_apart(raw), strict=True)]
+    kinds: dict[str, set[type]] = {}
+    for one, its in zip(given, texts, strict=True):
+        kinds.setdefault(its, set()).add(type(one))
+    return [
+        text(json.dumps(one, ensure_ascii=False)) if isinstance(one, str) and len(kinds[its]) > 1 else its
+        for one, its in zip(given, texts, strict=True)
+    ]
+
+
+def named_apart(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The values by name, short ones on a line each."""
+    return list(zip(given, values_apart(list(given.values()), lambda one: value(one, _TEXT)), strict=True))
+
+
+def cells(names: Sequence[str], row: Mapping[str, Any]) -> list[str]:
+    """What a table shows of a row in these columns, on a line each."""
+    there = [name for name in names if name in row]
+    texts = values_apart([row[name] for name in there], _cell)
+    found = dict(zip(there, texts, strict=True))
+    return [found.get(name, "") for name in names]
+
+
+def _cell(given: Any) -> str:
+    return whole(safe(given, _CELL) if isinstance(given, str) else shown_json(given, _CELL))
 
 
 def prose(text: str) -> Markup:

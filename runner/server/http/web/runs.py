@@ -182,7 +182,7 @@ async def shown(request: Request, service: Here, run_id: str) -> Response:
         run=run,
         going=going,
         query=query,
-        chosen=_chosen(path, query),
+        chosen=_chosen(run, path, query),
         summary=_summary(run),
         others=[one for one in others if one.id != run.id and one.rows and one.state not in GOING],
         **context,
@@ -220,7 +220,7 @@ def _selection(query: dict[str, str]) -> Selection:
         raise ServiceError("invalid-request", f"`{where}` in the address: {first['msg']}; open the run anew") from None
 
 
-def _chosen(path: str, query: dict[str, str]) -> list[tuple[str, str]]:
+def _chosen(run: RunInfo, path: str, query: dict[str, str]) -> list[tuple[str, str]]:
     """What rows are filtered by, each with the address without it."""
     made = []
     if query.get("low") or query.get("high"):
@@ -228,7 +228,8 @@ def _chosen(path: str, query: dict[str, str]) -> list[tuple[str, str]]:
         made.append((words, link(path, query, low=None, high=None, first=None)))
     for name in ("label", "outcome", "error", "search"):
         if query.get(name):
-            made.append((f"{name}: {query[name]}", link(path, query, **{name: None, "first": None})))
+            word = cards.label_among(run, query[name]) if name == "label" else query[name]
+            made.append((f"{name}: {word}", link(path, query, **{name: None, "first": None})))
     return made
 
 

@@ -91,6 +91,8 @@ class ParameterSpec(Record):
     """All that an object may have; none: any."""
     values: Literal["number"] | None = None
     """What is in an object, and in objects within it, are numbers within the bounds."""
+    some_above: Finite | None = None
+    """One of these numbers at least is above this one."""
 
 
 class Parameter(Record):

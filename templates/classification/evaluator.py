@@ -10,7 +10,12 @@
 #
 # [tool.evalcell.parameters]
 # metric = {type = "string", choices = ["accuracy", "f1"], default = "accuracy", description = "What is computed."}
-# zero_division = {type = ["number", "null"], description = "The F1 of what neither side has, instead of no score."}
+#
+# [tool.evalcell.parameters.zero_division]
+# type = ["number", "null"]
+# minimum = 0
+# maximum = 1
+# description = "The F1 of what neither side has, instead of no score."
 #
 # [tool.evalcell.parameters.average]
 # type = "string"

@@ -181,6 +181,8 @@ def test_any_text_given_to_a_text_arrives_as_text(text: str) -> None:
         ("json-difference", '{"amount": 3}', "a number from 0 to 1 at 'amount', not 3"),
         ("json-difference", '{"item": {"amount": -1}}', "a number from 0 to 1 at 'amount', not -1"),
         ("composite", '{"edti": 1}', "the unknown key 'edti' (did you mean `edit`?); known are `exact`"),
+        ("composite", '{"edit": 0, "exact": 0.0}', "must have a number above 0, for one of `exact`, `contains`"),
+        ("composite", "{}", "must have a number above 0, for one of `exact`, `contains`"),
         ("composite", '{"edit": true}', "a number from 0 at 'edit', not True"),
     ],
 )
@@ -199,4 +201,5 @@ def test_weights_are_checked_before_anything_runs(template: str, weights: str, s
 def test_keys_and_values_are_for_objects() -> None:
     assert "keys and values are for objects" in refusal(script('k = {type = "string", keys = ["a"]}'))
     assert 'values must be "number"' in refusal(script('k = {type = "object", values = "text"}'))
+    assert "some_above is for objects of numbers" in refusal(script('k = {type = "object", some_above = 0}'))
     assert "keys must be a list" in refusal(script('k = {type = "object", keys = "a"}'))

@@ -15,7 +15,7 @@ MAX_DESCRIPTION = 4000
 """Characters."""
 
 _TYPES: tuple[JsonType, ...] = get_args(JsonType)
-_KEYS = ("type", "default", "description", "choices", "minimum", "maximum", "keys", "values")
+_KEYS = ("type", "default", "description", "choices", "minimum", "maximum", "keys", "values", "some_above")
 _WORDS = {
     "string": "text",
     "number": "a number",
@@ -60,6 +60,10 @@ def _refuse_content(declared: ParameterSpec, value: dict[str, Any]) -> None:
             elif not (_is(inner, "number") and _within(declared, inner)):
                 wanted = _bounded("a number", "number", declared)
                 raise NotAcceptedError(f"must have {wanted} at {shown(key, 60)}, not {shown(inner, 60)}")
+    least = declared.some_above
+    if least is not None and not any(_is(one, "number") and one > least for table in tables for one in table.values()):
+        where = f", for one of {listed(declared.keys, 20)}" if declared.keys else ""
+        raise NotAcceptedError(f"must have a number above {least:g}{where}, not {shown(value, 60)}")
 
 
 def _within(declared: ParameterSpec, value: Any) -> bool:
@@ -118,6 +122,7 @@ def _declared(name: str, value: Any, refuse: Callable[[str, str], NoReturn]) -> 
         maximum=_bound("maximum", value, wrong),
         keys=_names(value.get("keys", []), wrong),
         values=_values(value.get("values"), wrong),
+        some_above=_bound("some_above", value, wrong),
     )
     _refuse_contradiction(found, wrong)
     if "default" not in value:
@@ -171,6 +176,8 @@ def _refuse_contradiction(found: ParameterSpec, wrong: Callable[[str], NoReturn]
         wrong(f": minimum {low:g} is above maximum {high:g}")
     if (found.keys or found.values) and "object" not in found.types:
         wrong(f": keys and values are for objects, and the type is {listed(found.types)}")
+    if found.some_above is not None and not found.values:
+        wrong(': some_above is for objects of numbers; add values = "number"')
     if (low is not None or high is not None) and not found.values and not {"number", "integer"} & set(found.types):
         wrong(f": minimum and maximum are for numbers, and the type is {listed(found.types)}")
     for choice in found.choices:

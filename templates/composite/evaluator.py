@@ -27,9 +27,9 @@ of SQuAD, Rajpurkar et al. 2016). Without a difference they are 1, also between 
 
 The score is the sum of weight x measure by the sum of the weights, so weights need not sum to 1. The explanation
 shows each measure with its share. Weights are numbers from 0, and not all 0; others, or an unknown axis, are refused
-before anything runs. Null is an empty output; without a reference there is no score. `reference` may be a list of texts, of which the
-best counts; where the output is a list too, the two lists are compared. Other values that are not text are taken as
-`str` writes them.
+before anything runs. Null is an empty output; without a reference there is no score. `reference` may be a list of
+texts, of which the best counts; where the output is a list too, the two lists are compared. Other values that are not
+text are taken as `str` writes them.
 
 Source: none for the blend; those of the measures are named above.
 """

@@ -89,6 +89,27 @@ def whole(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
+def whole_json(value: Any) -> Any:
+    """A JSON value with `whole` texts and keys. Raises RecursionError for what is nested deeper than replies can be."""
+    return _whole_json(value, _DEEP)
+
+
+_DEEP = 200
+"""pydantic writes no deeper than 255."""
+
+
+def _whole_json(value: Any, deep: int) -> Any:
+    if isinstance(value, str):
+        return whole(value)
+    if not isinstance(value, dict | list):
+        return value
+    if not deep:
+        raise RecursionError("a JSON value is nested too deeply")
+    if isinstance(value, dict):
+        return {whole(key): _whole_json(one, deep - 1) for key, one in value.items()}
+    return [_whole_json(one, deep - 1) for one in value]
+
+
 def size_of(count: float) -> str:
     """A number of bytes, as people say it."""
     units = ["bytes", "KB", "MB", "GB"]

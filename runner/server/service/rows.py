@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
 from runner.core.errors import DatasetError
+from runner.core.text import whole, whole_json
 from runner.core.types import Case
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.work import ask
@@ -27,6 +28,7 @@ _SECONDS = 2.0
 _PATIENCE = 10.0
 """Seconds in which the rows that somebody looks at must be found."""
 _LOOKED_AT = 1000
+_TOO_DEEP = "(nested too deeply to be shown; evaluators are given all of it)"
 _NAMES = 1000
 
 
@@ -92,7 +94,7 @@ def looked_at(path: Path, seconds: float = _SECONDS) -> Looked:
             raise DatasetError("the file has no rows; add some")
         which = "no row" if ended else f"no row among the first {rows:,}"
         raise DatasetError(f"{which} can be used: {line(why)}")
-    return Looked(rows if ended else total, tuple(columns)[:_NAMES], tuple(map(line, dataset.about)))
+    return Looked(rows if ended else total, tuple(map(whole, columns))[:_NAMES], tuple(map(line, dataset.about)))
 
 
 def as_row(case: Case) -> dict[str, Any]:
@@ -104,4 +106,22 @@ def as_row(case: Case) -> dict[str, Any]:
 def _row(case: Case) -> DatasetRow:
     if case.broken is not None:
         return DatasetRow(number=case.number, row=None, error=line(case.broken))
-    return DatasetRow(number=case.number, row=as_row(case))
+    return DatasetRow(number=case.number, row=writable(as_row(case)))
+
+
+def writable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reply can hold of a row."""
+    return {whole(name): _writable(value) for name, value in row.items()}
+
+
+def writable_result(row: dict[str, Any]) -> dict[str, Any]:
+    """The same of a result, and of the columns that it carries."""
+    carried = row.get("row")
+    return writable(row) | ({"row": writable(carried)} if isinstance(carried, dict) else {})
+
+
+def _writable(value: Any) -> Any:
+    try:
+        return whole_json(value)
+    except RecursionError:
+        return _TOO_DEEP

@@ -28,6 +28,7 @@ from runner.server.service.folders import Folders
 from runner.server.service.part import Part, threaded
 from runner.server.service.queue import Queue
 from runner.server.service.request import checked, job_of, request_of
+from runner.server.service.rows import writable_result
 from runner.server.service.summaries import summary_of
 from runner.server.service.types import RunEvent
 
@@ -181,7 +182,8 @@ class Runs(Part):
         """Chosen results of a run. Raises NotStoredError."""
         chosen = Selection() if selection is None else selection
         select = self.folders.select if self.folders.has(id) else self.store.select
-        return await (self._slowly(select, id, chosen) if chosen.search else threaded(select, id, chosen))
+        found = await (self._slowly(select, id, chosen) if chosen.search else threaded(select, id, chosen))
+        return found.model_copy(update={"rows": tuple(map(writable_result, found.rows))})
 
     async def events(self, id: str, after: int = 0) -> AsyncIterator[RunEvent]:
         """What happens to a run after so many stored rows: its state first, how it ended last."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, TypeAlias
 
+from runner.core.text import printable
 from runner.core.types import Case, Evaluator, Finite, InputMapping, Result
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.aggregate import Aggregation
@@ -18,15 +19,17 @@ from runner.engine.row import MOST_REPEATS, MOST_ROWS, Known
 from runner.engine.scoring.worst import WORST, Show
 from runner.inputs.datasets.dataset import Dataset, open_dataset
 from runner.inputs.datasets.frames import FrameRows
-from runner.inputs.datasets.lacking import Cases, default_notes, refuse_lacking
+from runner.inputs.datasets.lacking import Cases, default_notes, misfit_notes, refuse_lacking
 from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.row_columns import RowColumns, parse_column
 from runner.inputs.datasets.rows import Empty, Reading, cases_from_rows
 from runner.inputs.datasets.slices import Slice
 from runner.inputs.datasets.streams import refuse_encoding
+from runner.inputs.evaluators.at_load import refuse_training
 from runner.inputs.evaluators.column import Source, needed_column
 from runner.inputs.evaluators.inline import mapped_native
+from runner.inputs.evaluators.load import split_entry
 from runner.inputs.evaluators.mapping import Binding, bind
 from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from runner.inputs.evaluators.written_for import Name as Name
@@ -222,7 +225,7 @@ class Prepared:
             read = cases_from_rows(given, self.columns, self.id_source, self.reading, notes)
             cases = Lookahead(read, header, type(given) is list, notes)
             refuse_lacking_columns("the dataset", cases, [self])
-            cases.remarks += self.default_notes(cases)
+            cases.remarks += self.column_notes(cases)
             yield cases
             return
         with open_dataset(
@@ -236,13 +239,15 @@ class Prepared:
         ) as dataset:
             if self.part is None:  # it was looked at in the first part; rows of others may lack them
                 refuse_lacking_columns(dataset.name, dataset, [self])
-                dataset.remarks += self.default_notes(dataset)
+                dataset.remarks += self.column_notes(dataset)
             yield dataset
 
-    def default_notes(self, cases: Cases) -> list[str]:
-        """What is mapped and not read, and a reference that no column fills. `cases`: of which none was read yet."""
-        binding = self.binding
-        return [] if binding is None else [*binding.notes, *default_notes(cases, self.evaluator, binding)]
+    def column_notes(self, cases: Cases) -> list[str]:
+        """What there is to say of how columns fill parameters. `cases`: of which none was read yet."""
+        if self.binding is None:
+            return []
+        own = (cases, self.evaluator, self.binding)
+        return [*self.binding.notes, *default_notes(*own), *misfit_notes(*own)]
 
     def score_grouped(
         self,
@@ -316,6 +321,8 @@ def prepare(
         files=find_files(request.dataset, named),
         lock=lock,
     )
+    where = os.fspath(split_entry(named)[0]) if isinstance(named, str) else evaluator.name
+    refuse_training(evaluator, printable(where), choice.config.network)
     if request.on is None:
         sandbox = create(choice.config)
     else:

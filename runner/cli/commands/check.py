@@ -60,7 +60,7 @@ def check(options: Options) -> int:
         out.print(render.facts(_facts(prepared)))
         for note in [
             *return_notes(evaluator),
-            *([] if cases is None else prepared.default_notes(cases)),
+            *([] if cases is None else prepared.column_notes(cases)),
         ]:
             render.err().say(render.text(f"note: {printable(whole(script))}: {note}"))
         if dataset is None and not sandbox.capabilities.checks:

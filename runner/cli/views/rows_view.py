@@ -66,8 +66,10 @@ def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
         kind = "continuous" if config is None else config.kind
         line = f'{table} = {{kind = "{kind}", direction = "maximize"}}'
     else:
-        labels = sorted(list(summary.labels)[:4], key=_rank)
-        scores = [f"{json.dumps(label)} = {1 - n if n < 2 else 0}" for n, label in enumerate(labels)]
+        own = list(summary.labels)[:4]
+        pair = next((pair for pair in _TRUTHS if pair >= {*own}), None)  # one may be in no row
+        labels = sorted(pair or own, key=_rank)
+        scores = [f"{json.dumps(one)} = {int(n == 0 and _rank(one) < 2)}" for n, one in enumerate(labels)]
         line = f'{table} = {{kind = "categorical", labels = {{{", ".join(scores)}}}}}'
     why = "Which scores are the worst is not known." if summary.count else "Which labels are the worst is not known."
     where = "below [tool.evalcell] in its header" if config is not None else "in a header"
@@ -76,6 +78,9 @@ def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
     if config is None:
         lines = [f"{mark} /// script", f"{mark} [tool.evalcell]", *lines, f"{mark} ///"]
     return Text("\n".join([words, *(f"  {printable(each, 300)}" for each in lines), ""]), style="dim")
+
+
+_TRUTHS = ({"True", "False"}, {"true", "false"})
 
 
 def _rank(label: str) -> int:

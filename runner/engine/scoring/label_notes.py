@@ -22,9 +22,9 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
     Of each output without declared labels: that numbers were returned as text, of which there is no mean, and labels
     that look alike. And that all scores may be hidden errors. `rows` are some of the rows, of which one may be named.
     """
-    if line := _hidden(summary, evaluator):
+    if hidden := _hidden(summary, evaluator):
         yield (
-            f"every score is {summary.min:g}, which line {line} of {evaluator.name} gives in place of an error; if "
+            f"every {hidden[0]}, which line {hidden[1]} of {evaluator.name} gives in place of an error; if "
             "that is not meant, let it raise there, and the rows say why"
         )
     for name, stats in (summary.outputs or {"": summary}).items():
@@ -49,12 +49,18 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
         )
 
 
-def _hidden(summary: Summary, evaluator: Evaluator) -> int | None:
-    """The line that gives, in place of an error, the one score that all rows have."""
-    low = summary.min
-    if low is None or low != summary.max or summary.outputs:
+def _hidden(summary: Summary, evaluator: Evaluator) -> tuple[str, int] | None:
+    """The one score or label that all rows have, and the line that gives it in place of an error."""
+    if summary.outputs:
         return None
-    return swallowed(evaluator).get(low)
+    low, (label, *others) = summary.min, [*summary.labels] or [""]
+    if low is not None and low == summary.max:
+        what, one = f"score is {low:g}", swallowed(evaluator).get(low)
+    elif low is None and label and not others:
+        what, one = f"label is {printable(label, 60)}", swallowed(evaluator).get(label)
+    else:
+        return None
+    return None if one is None else (what, one)
 
 
 def _number(text: str, evaluator: Evaluator) -> str:

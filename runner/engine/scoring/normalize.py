@@ -178,6 +178,8 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
         text += f", and return {listed(reasons)} as `explanation`"
     if others := [name for name in named if name not in kinds]:
         text += f", and leave {listed(others)} out"
+    if nothing := [name for name in others if named[name] is None]:
+        text += f" ({listed(nothing)} is {dialect.none}; where other rows have a number, declare it, too)"
     return text
 
 
@@ -201,7 +203,7 @@ def _kind_of(value: Any, dialect: Dialect) -> str | None:
         return f'kind = "categorical", labels = {{{dialect.true} = 1, {dialect.false} = 0}}'
     if isinstance(value, str):
         return 'kind = "freeform"'
-    return 'kind = "continuous"' if value is None or isinstance(value, int | float) else None
+    return 'kind = "continuous"' if isinstance(value, int | float) else None
 
 
 def _apply(

@@ -10,6 +10,7 @@ from runner.core.text import printable, whole
 from runner.core.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
 from runner.engine.scoring.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
 from runner.engine.scoring.usual import usual
+from runner.inputs.evaluators.at_load import main_hint
 from runner.inputs.evaluators.beside import next_step
 from runner.inputs.evaluators.returns import tuple_step
 from sandboxes.base import Execution, ScriptError, Status
@@ -81,12 +82,14 @@ class ResultFactory:
 
     def unloaded(self, row: Place, loaded: Execution) -> Result:
         """The failed result of a row whose script did not load; `loaded` is the outcome of loading it."""
-        message = f"the script does not load: {self._error_text(loaded)}"
+        trace = "" if loaded.error is None else loaded.error.traceback
+        hint = main_hint(self._evaluator.source, trace) if self._language == "python" else ""
+        message = f"the script does not load: {self._error_text(loaded, hint)}"
         kind = KINDS.get(loaded.status, "raised")
         return self._result(row, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
 
-    def _error_text(self, execution: Execution) -> str:
-        return error_text(execution.status, execution.error, self._evaluator, self._packages)
+    def _error_text(self, execution: Execution, hint: str = "") -> str:
+        return error_text(execution.status, execution.error, self._evaluator, self._packages, hint)
 
     def broken(self, row: Place, why: str) -> Result:
         """The failed result of a row that could not be made into a call."""
@@ -149,11 +152,13 @@ class ResultFactory:
         )
 
 
-def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator, packages: Sequence[str] = ()) -> str:
+def error_text(
+    status: Status, error: ScriptError | None, evaluator: Evaluator, packages: Sequence[str] = (), hint: str | None = ""
+) -> str:
     """
     A script's error on one short line, with the line number if the traceback has it.
 
-    `packages` are those of the sandbox.
+    `packages` are those of the sandbox, and `hint` is the next step, if it is known.
 
     Example: `ZeroDivisionError: division by zero (line 12); next step`
     """
@@ -164,7 +169,7 @@ def error_text(status: Status, error: ScriptError | None, evaluator: Evaluator, 
         text = f"{_line(error.type)}: {text}" if text else _line(error.type)
         text += _line_in(error.traceback)
     text = text or _line(error.type)
-    hint = next_step(error, evaluator, packages)
+    hint = hint or next_step(error, evaluator, packages)
     if status == "no_result" and "cannot hold (tuple)" in text:
         hint = tuple_step(evaluator)
     return f"{text.rstrip('.')}; {_line(hint)}" if hint else text

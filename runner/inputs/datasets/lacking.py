@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from runner.core.errors import ColumnsError, MappingError
 from runner.core.text import listed, printable, suggestion, weight
@@ -12,6 +12,9 @@ from runner.inputs.evaluators.column import BY_NAME, written
 from runner.inputs.evaluators.mapping import Binding
 from runner.inputs.evaluators.parameters import about
 from sandboxes.wording import Setting
+
+if TYPE_CHECKING:
+    from runner.inputs.evaluators.foreign.reads import Key
 
 ROWS = 100
 """Rows that are looked at for a column that the first one lacks."""
@@ -107,6 +110,38 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     return []
 
 
+def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
+    """That a function of no tool gets a text where it looks into an object, or the other way round."""
+    if evaluator.dialect is not None or evaluator.language != "python" or not evaluator.evaluates:
+        return []
+    case = cases.look(0)
+    try:
+        values = {} if case is None or case.broken else binding.arguments(case)[1]
+    except MappingError:
+        return []
+    looks = any(mark in evaluator.source for mark in ('["', "['", ".get(", ".items(", ".keys(", ".values("))
+    values = {p: value for p, value in values.items() if isinstance(value, dict | list) or (looks and value != "")}
+    if not values:
+        return []
+    from runner.inputs.evaluators.foreign.evidence import misfit  # here: few scripts may do so
+    from runner.inputs.evaluators.foreign.module import read_python
+
+    module, notes = read_python(evaluator.source, evaluator.name), []
+    for p, value in values.items():
+        if use := misfit(module, evaluator.called, p, value):
+            kind = "a text" if isinstance(value, str) else "an object" if isinstance(value, dict) else "a list"
+            whole = _of_row(_row_keys(evaluator, p), list(_look(cases, None)[0])) if kind == "a text" else {}
+            path = {p: whole.get("")}
+            give = (
+                f"give InputMapping(paths={path!r})"
+                if "" in whole
+                else f"map no column to `{p}`, and what to map is said"
+            )
+            step = f"; if the row itself is meant, {give}" if whole else ""
+            notes.append(f"`{p}` is {kind} in the first row, and the script asks it for {use}, as none has{step}")
+    return notes
+
+
 def _place(name: str, rows: int) -> str:
     return name if rows < 2 else f"{name}, in its first {rows} rows,"
 
@@ -177,6 +212,11 @@ def _error(
     every |= {parameter: written(column) for parameter, column in likely.items()} | paths
     why = _why(name, own, lacking, every, settings, binding.by_role)
     parts = dict(_parts(evaluator, binding, likely, row, own))
+    keys = {p: _row_keys(evaluator, p) for p in parameters if every[p] == PLACEHOLDER}
+    for p, read in keys.items():
+        if of_row := _of_row(read, own):
+            parts[p] = {f"{p}{key}": path for key, path in of_row.items()}
+    why += "".join(f"; the script reads {listed(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
     every = {one: path for name, path in every.items() for one, path in parts.get(name, {name: path}).items()}
     words = {
         p: columns[0] for p, columns in binding.others.items() if p in lacking and p in BY_NAME and columns[0] != p
@@ -217,6 +257,38 @@ def _parts(
         elif not {*read}.isdisjoint(own):
             near = {key: get_close_matches(key, own, 1, 0.6) for key in read}
             yield parameter, {f"{parameter}.{key}": written(n[0]) if n else PLACEHOLDER for key, n in near.items()}
+
+
+def _row_keys(evaluator: Evaluator, parameter: str) -> list[Key]:
+    """The keys that a function of no tool reads of a parameter: then it takes the row, or a part, as an object."""
+    if evaluator.dialect is not None or evaluator.language != "python":  # one in TypeScript takes an object anyway
+        return []
+    from runner.inputs.evaluators.foreign.evidence import row_keys
+    from runner.inputs.evaluators.foreign.module import read_python
+
+    return row_keys(read_python(evaluator.source, evaluator.name), evaluator.called, parameter)
+
+
+def _of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:
+    """
+    What makes the object whose keys are read: all of the row, as "", or a column for each key, as ".answer".
+
+    All of it also gives what few rows have, and is not enough for a key that has another name among the columns.
+    """
+    from runner.inputs.evaluators.likely import likely_columns
+
+    names = [key.name for key in keys]
+    if {*BY_NAME}.isdisjoint(names) and all(key.name in columns for key in keys if key.required):
+        return {"": "$.metadata"} if not {*names}.isdisjoint(columns) else {}
+    lacking = {name: name for name in names if name not in columns and name != "id"}
+    likely = likely_columns(lacking, [column for column in columns if column not in names])
+    if not likely and lacking.keys() >= {*names}:
+        return {}
+    return {
+        f".{key.name}": written(likely.get(key.name, key.name)) if found else PLACEHOLDER
+        for key in keys
+        if (found := key.name in likely or key.name not in lacking) or key.required
+    }
 
 
 def _inside(parameters: Mapping[str, Collection[str]], row: Case | None) -> Iterator[tuple[str, str]]:

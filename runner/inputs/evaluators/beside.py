@@ -16,6 +16,7 @@ from typing import NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import listed, printable
 from runner.core.types import Evaluator
+from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python_signature import expression
 from sandboxes.base import ScriptError
 from sandboxes.hints import declare, one_file, unknown
@@ -31,6 +32,20 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _EVALUATOR = re.compile(r"^(async[ \t]+)?def[ \t]+evaluate\b", re.MULTILINE)
+_OF_VERL = re.compile(
+    r"(?:from|import)[ \t]+verl\.utils\.reward_score(?:\.(\w+)|[ \t]+import[ \t]+(?:\(([\w, \t\n]+)|([\w, \t]+)))"
+)
+_IN_VERL = {"default_compute_score", "geo3k", "gsm8k", "prime_code", "prime_math", "rlla", "sandbox_fusion"}
+_IN_VERL |= {
+    "_default_compute_score",
+    "math",
+    "math_batch",
+    "math_dapo",
+    "math_reward",
+    "math_verify",
+    "search_r1_like_qa_em",
+}
+"""What verl's package brings of rewards; forks have more."""
 _MISSING = re.compile(r"No module named '(\w+)([\w.]*)")
 _NO_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
@@ -117,6 +132,8 @@ def next_step(error: ScriptError, evaluator: Evaluator, packages: Sequence[str] 
         return error.hint
     from sandboxes.packages import is_own_file, is_unknown, which_package
 
+    if fork := _of_fork(evaluator.source) if top == "verl" else []:
+        return one_file(f"verl's package brings no {listed(fork, 4)}, which a copy of your own has")
     package = which_package(module)
     if package and _name(package) in {_name(line) for line in declared if ";" not in line}:
         return (
@@ -137,14 +154,25 @@ def next_step(error: ScriptError, evaluator: Evaluator, packages: Sequence[str] 
     else:
         steps = []
     wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)
-    if wanted and not is_own_file(module):
-        lines = {_name(line): line for line in reversed((*declared, *wanted))}
-        every = [lines[name] for name in dict.fromkeys(map(_name, (*declared, *wanted)))]
+    there = {_name(line) for line in declared if ";" not in line}
+    if not {*map(_name, wanted)} <= there and not is_own_file(module):
+        # Those of the header stand in the line that is written there, and what was given beside it is given again.
+        header = read_header(evaluator.source, evaluator.name).packages
+        every = (*header, *(line for line in wanted if _name(line) not in there))
+        lines = {_name(line): line for line in reversed(every)}
+        every = tuple(lines[name] for name in dict.fromkeys(map(_name, every)))
         wasm = "; the process sandbox has packages" * (error.hint or "").endswith("the process sandbox has packages")
         steps.append(f"{'then ' * bool(steps)}{declare(every)}{wasm}")
     if strangers:
         steps.append(unknown([*strangers][:4]))
     return "; ".join(steps) or error.hint
+
+
+def _of_fork(source: str) -> list[str]:
+    """The modules of rewards that a script imports from a copy of verl, and that its package does not have."""
+    found = ["".join(parts) for parts in _OF_VERL.findall(source)]
+    names = [name.split()[0] for part in found for name in part.split(",") if name.strip()]
+    return [f"verl.utils.reward_score.{name}" for name in dict.fromkeys(names) if name not in _IN_VERL]
 
 
 def _top(module: str) -> str:

@@ -17,6 +17,7 @@ from runner.inputs.evaluators.python_signature import (
     FunctionNode,
     Signature,
     aggregate_of,
+    key_of,
     names_of,
     own_nodes,
     parameters,
@@ -53,6 +54,8 @@ class Entry(NamedTuple):
     """True if something else in the script calls it."""
     makes: bool = False
     """True if it returns a function."""
+    keys: tuple[str, ...] = ()
+    """What it reads of its one required parameter: then that is the row, as an object."""
     made: str = ""
     """The expression that makes it, where its name alone does not: `Scorer().score`."""
 
@@ -81,7 +84,8 @@ def _points(entry: Entry) -> int:
         return 0
     if any(_NO_VALUE.search(name) for name in entry.required):
         return 0
-    names = [plain_name(one.name) for one in entry.parameters if one.required or not entry.accepts_any]
+    own = [one.name for one in entry.parameters if one.required or not entry.accepts_any]
+    names = [plain_name(one) for one in (*own, *entry.keys)]
     scores = _SCORES.search(entry.name) is not None
     roles = (any(name in OUTPUTS for name in names), any(name in REFERENCES - OUTPUTS for name in names))
     points = (
@@ -205,7 +209,14 @@ class _Script:
 
 def _entry(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
     docstring = "" if isinstance(node, ast.Lambda) else ast.get_docstring(node) or ""
-    return Entry("", own, node.args.kwarg is not None, node.lineno, docstring)
+    return Entry("", own, node.args.kwarg is not None, node.lineno, docstring, keys=_keys(node, own))
+
+
+def _keys(node: CallableNode, own: tuple[Parameter, ...]) -> tuple[str, ...]:
+    """The keys that a function reads of its one required parameter."""
+    required = [one.name for one in own if one.required]
+    reads = [read for inner in ast.walk(node) if (read := key_of(inner)) is not None] if len(required) == 1 else []
+    return tuple(dict.fromkeys(key for value, key, _ in reads if isinstance(value, ast.Name) and value.id in required))
 
 
 def _own(method: FunctionNode) -> tuple[Parameter, ...]:

@@ -46,6 +46,8 @@ class _Source(NamedTuple):
     declared: ParameterSpec | None = None
     part: tuple[str, str] | None = None
     """The parameter and the key of it, where the value is a part of an object: `reference.label`."""
+    may_lack: bool = False
+    """True for a part that is left out where a row lacks its column, as the script asks whether it is there."""
 
     @property
     def row(self) -> bool:
@@ -105,8 +107,9 @@ class Binding:
             value = _value(source, document, case, work)
             if source.part is not None:
                 name, key = source.part
-                objects.setdefault(name, {})[key] = value
-                if len(objects[name]) > 1:
+                first = name not in objects
+                objects.setdefault(name, {}).update({} if value is _ABSENT else {key: value})
+                if not first:
                     continue
                 value = objects[name]
             if value is _ABSENT:
@@ -269,10 +272,23 @@ def _sources(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) ->
         if (source := _source(parameter, evaluator, asked)) is not None:
             yield source
         return
+    asks = _asks(evaluator, parameter.name)
     for name in every:
         source = _source(Parameter(name=name, positional_only=parameter.positional_only), evaluator, asked)
         if source is not None:
-            yield source._replace(given_as=parameter.name, part=(parameter.name, name.removeprefix(head)))
+            key = name.removeprefix(head)
+            yield source._replace(given_as=parameter.name, part=(parameter.name, key), may_lack=key in asks)
+
+
+def _asks(evaluator: Evaluator, parameter: str) -> set[str]:
+    """The keys of a parameter without which a function of no tool does: `row.get("note")`."""
+    if evaluator.dialect is not None or evaluator.language != "python":
+        return set()
+    from runner.inputs.evaluators.foreign.evidence import row_keys  # here: few mappings have parts
+    from runner.inputs.evaluators.foreign.module import read_python
+
+    module = read_python(evaluator.source, evaluator.name)
+    return {key.name for key in row_keys(module, evaluator.called, parameter) if not key.required}
 
 
 def _aliases(evaluator: Evaluator) -> dict[str, str]:
@@ -378,6 +394,8 @@ def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | N
             return _ABSENT if source.literal is None else source.literal
         value = getattr(case, column) if column in BY_NAME else case.metadata[column]
     elif source.path:
+        if source.may_lack and isinstance(source.path, Column) and not _has(case, source.path.name):
+            return _ABSENT
         value = _look_up(source.path, document, name, case, work)
     else:
         return source.literal

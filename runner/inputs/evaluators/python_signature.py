@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import listed, pointed, printable, suggestion, whole
@@ -185,6 +185,18 @@ def expression(node: ast.AST) -> str:
         return ast.unparse(node)
     except RecursionError:
         return "…"
+
+
+def key_of(node: ast.AST) -> tuple[ast.expr, str, Literal["index", "get", "in"]] | None:
+    """The object, the key, and how it is read: `x["key"]`, `x.get("key")`, or `"key" in x`."""
+    match node:
+        case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+            return value, key, "index"
+        case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]):
+            return value, key, "get"
+        case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In() | ast.NotIn()], comparators=[value]):
+            return value, key, "in"
+    return None
 
 
 def _targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:

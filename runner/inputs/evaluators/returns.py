@@ -39,11 +39,11 @@ def return_notes(evaluator: Evaluator) -> list[str]:
     return notes
 
 
-def swallowed(evaluator: Evaluator) -> dict[float, int]:
-    """By score that a Python script gives in place of any exception: the line where it does."""
+def swallowed(evaluator: Evaluator) -> dict[float | str, int]:
+    """By score or label that a Python script gives in place of any exception: the line where it does."""
     if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
         return {}
-    found: dict[float, int] = {}
+    found: dict[float | str, int] = {}
     for node in ast.walk(parse(evaluator.source, evaluator.name)):
         if isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type)):
             for one in own_nodes(node.body):
@@ -92,8 +92,8 @@ _BROAD = {"Exception", "BaseException", "TypeError", "KeyError", "AttributeError
 """What a script that gets other things than it thinks raises."""
 
 
-def _scores(node: ast.AST) -> Iterator[float]:
-    """The numbers that a statement returns, alone or as a `score` of what it returns."""
+def _scores(node: ast.AST) -> Iterator[float | str]:
+    """The numbers that a statement returns, alone or as a `score` of what it returns, or the label."""
     if not isinstance(node, ast.Return) or node.value is None:
         return
     for inner in ast.walk(node.value):
@@ -105,8 +105,12 @@ def _scores(node: ast.AST) -> Iterator[float]:
             case _:
                 pairs = [("score", inner)] if inner is node.value else []
         for name, value in pairs:
-            if name in ("score", "value") and isinstance(value, ast.Constant) and isinstance(value.value, int | float):
+            if not isinstance(value, ast.Constant):
+                continue
+            if name in ("score", "value") and isinstance(value.value, int | float):
                 yield float(value.value)
+            if (inner is node.value or name == "label") and isinstance(value.value, bool | str):
+                yield str(value.value)
 
 
 _DECLINED = 'to give no score: return {"score": None, "explanation": "why"}'

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from runner.core.errors import EvaluatorError
 from runner.core.types import Parameter
 from runner.inputs.evaluators.entries import python_entries, which
 from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
-from runner.inputs.evaluators.foreign.reads import key_of
+from runner.inputs.evaluators.foreign.reads import Key, keys_of
 from runner.inputs.evaluators.foreign.summaries import takes_lists
 from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, plain_name
-from runner.inputs.evaluators.python_signature import parse
+from runner.inputs.evaluators.python_signature import CallableNode, key_of, parse
 
 _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
@@ -43,20 +43,61 @@ def reads_object(module: ScriptModule, function: Function, name: str, keys: Coll
     if module.language == "typescript":
         return _in_javascript(module.source, name, keys)
     used = False
-    left, seen = [(function.name, name)], set[tuple[str, str]]()
+    for node, own in _holders(module, function.name, name):
+        for inner in ast.walk(node):
+            if _looks_into(inner, own, keys):
+                return True
+            used = used or (isinstance(inner, ast.Name) and inner.id == own)
+    return False if used else None
+
+
+def row_keys(module: ScriptModule, entry: str, name: str) -> list[Key]:
+    """The keys that a function reads of a parameter, also by functions of the script that it hands it to."""
+    found: dict[str, bool] = {}
+    for node, own in _holders(module, entry, name):
+        for key in keys_of(node, own):
+            found[key.name] = key.required and found.get(key.name, True)
+    return [Key(*each) for each in found.items()]
+
+
+def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
+    """What a function does with a parameter that this value cannot do; nothing where it may look at what it got."""
+    if not isinstance(value, str | dict | list):
+        return ""
+    own = dir(value)
+    for node, held in _holders(module, entry, name):
+        for inner in ast.walk(node):
+            match inner:
+                case (
+                    ast.Name(id=other, ctx=ast.Store())
+                    | ast.Call(func=ast.Name(id="isinstance" | "type" | "hasattr"), args=[ast.Name(id=other), *_])
+                ) if other == held:
+                    return ""
+    for node, held in _holders(module, entry, name):
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == held and attr in _PLAIN:
+                    if attr not in own:
+                        return f"`.{attr}`"
+                case ast.Subscript(value=ast.Name(id=other), slice=ast.Constant(value=str(key))) if other == held:
+                    if not isinstance(value, dict):
+                        return f'`["{key}"]`'
+    return ""
+
+
+def _holders(module: ScriptModule, entry: str, name: str) -> Iterator[tuple[CallableNode, str]]:
+    """The function and those of the script that it hands the parameter to, each with its own name for it."""
+    left, seen = [(entry, name)], set[tuple[str, str]]()
     while left and len(seen) < _MOST:
         one = left.pop()
         node = module.definition(one[0])
         if one in seen or node is None:
             continue
         seen.add(one)
+        yield node, one[1]
         for inner in ast.walk(node):
-            if _looks_into(inner, one[1], keys):
-                return True
-            used = used or (isinstance(inner, ast.Name) and inner.id == one[1])
             if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
                 left += _handed(module, inner, one[1])
-    return False if used else None
 
 
 def _looks_into(node: ast.AST, name: str, keys: Collection[str]) -> bool:

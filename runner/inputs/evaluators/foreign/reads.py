@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.foreign.module import Function, ScriptModule, read_python
-from runner.inputs.evaluators.python_signature import CallableNode, FunctionNode, expression, parameters, parse
+from runner.inputs.evaluators.python_signature import CallableNode, FunctionNode, expression, key_of, parameters, parse
 
 
 class Key(NamedTuple):
@@ -108,18 +108,6 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
     return list(found)
 
 
-def key_of(node: ast.AST) -> tuple[ast.expr, str, Literal["index", "get", "in"]] | None:
-    """The object, the key, and how it is read: `x["key"]`, `x.get("key")`, or `"key" in x`."""
-    match node:
-        case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
-            return value, key, "index"
-        case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]):
-            return value, key, "get"
-        case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In() | ast.NotIn()], comparators=[value]):
-            return value, key, "in"
-    return None
-
-
 def _empty(args: ast.arguments) -> set[str]:
     """The parameters whose default is None or an empty text."""
     places = [*args.posonlyargs, *args.args]
@@ -145,10 +133,15 @@ def reads(module: ScriptModule, entry: str, name: str) -> bool:
 def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:
     """The keys that a function reads of objects, each as it is written there: `example.outputs`, `kwargs`."""
     function = module.definition(entry)
+    return [] if function is None else keys_of(function, *objects)
+
+
+def keys_of(function: CallableNode, *objects: str) -> list[Key]:
+    """As `keys`, of a function as it is written."""
     found: dict[str, None] = {}
-    objects = () if function is None else _named(function, objects)
+    objects = _named(function, objects)
     optional: set[str] = set()
-    for node in _body(function) if function is not None else ():
+    for node in _body(function):
         if (read := key_of(node)) and _is(read[0], objects):
             _, key, how = read
             if how != "in":

@@ -62,6 +62,8 @@ def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | 
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     ours = _takes_keywords if named else _is_ours
     found = {one.name: one for one in some if one is not None and "." not in one.name and ours(one)}
+    if entry is None:  # one that is called once, after all rows, is not meant beside those of a row
+        found = {name: one for name, one in found.items() if _RUN not in one.names} or found
     alone = only(module, found, None, "a Langfuse evaluator")
     return None if alone is None else alone[1]
 

@@ -322,7 +322,7 @@ def prepare(
         lock=lock,
     )
     where = os.fspath(split_entry(named)[0]) if isinstance(named, str) else evaluator.name
-    refuse_training(evaluator, printable(where), choice.config.network)
+    refuse_training(evaluator, printable(where), choice.config.network or bool(choice.config.files))
     if request.on is None:
         sandbox = create(choice.config)
     else:

@@ -374,3 +374,30 @@ def test_a_package_that_is_installed_is_not_proposed_again(line: str, name: str)
     assert step("import sklearn.x", "sklearn.x", "scikit_learn>=1").startswith("scikit-learn is installed")
     absent = step("import sklearn.x", "sklearn", "scikit_learn>=1 ; python_version < '3'")
     assert absent.startswith("add `dependencies = [")
+
+
+def test_what_was_given_is_not_told_again() -> None:
+    line = "import numpy, sympy, rewards"
+    told = step(line, "rewards", "numpy", "sympy>=1")
+    assert told.startswith("evalcell knows no package that brings `rewards`")
+    assert "numpy" not in told
+    assert step(line, "sympy", "numpy").startswith('add `dependencies = ["sympy"]` to the script\'s header')
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("from verl.utils.reward_score import gsm8k, formula as f\nfrom typing import Dict", ["formula"]),
+        ("from verl.utils.reward_score.general import last", ["general"]),
+        ("from verl.utils.reward_score import (\n    math,\n    kk,\n)\nx = 1", ["kk"]),
+        ("from verl.utils.reward_score import math", []),
+        ("import verl.utils.reward_score.gsm8k", []),
+    ],
+)
+def test_a_module_of_a_fork_of_verl_is_not_its_package(line: str, names: list[str]) -> None:
+    told = step(line, "verl")
+    if names:
+        assert told.startswith(f"verl's package brings no `verl.utils.reward_score.{names[0]}`, which a copy of your")
+        assert "add " not in told
+    else:
+        assert told == 'add `dependencies = ["verl"]` to the script\'s header'

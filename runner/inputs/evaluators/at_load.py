@@ -11,7 +11,7 @@ from typing import NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import printable
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.python_signature import CallableNode, expression, names_of, parse
+from runner.inputs.evaluators.python_signature import CallableNode, expression, names_of, own_nodes, parse
 
 _MARKS = re.compile(r"Trainer\b|\bload_dataset\b|\bfrom_pretrained\b|\b(snapshot|hf_hub)_download\b|\bevaluate\.load\b")
 _DOWNLOADS = {"load_dataset", "from_pretrained", "snapshot_download", "hf_hub_download", "evaluate.load"}
@@ -25,20 +25,22 @@ class _Step(NamedTuple):
 
 
 def refuse_training(evaluator: Evaluator, where: str, network: bool) -> None:
-    """Raise EvaluatorError for a script that trains a model when it is loaded, or downloads without a network."""
+    """
+    Raise EvaluatorError for a script that trains a model when it is loaded, or downloads without a network.
+
+    `network` is also true where files of the caller's may take its place.
+    """
     if evaluator.language != "python" or evaluator.is_inline or not _MARKS.search(evaluator.source):
         return
     steps = list(_steps(parse(evaluator.source, where).body))
-    trains = any(one.trains for one in steps)
-    first = next((one for one in steps if trains or not network), None)
-    if first is None:
-        return
-    if trains:
-        first = next(one for one in steps if one.trains)
+    if (first := next((one for one in steps if one.trains), None)) is not None:
         why = f"this line {first.does} whenever the script is loaded: it is a training script"
-    else:
+    elif steps and not network:
+        first = steps[0]
         why = f"this line {first.does} when the script is loaded, and a script has no network unless "
         why += "SandboxConfig(network=True) opens it"
+    else:
+        return
     name = printable(evaluator.entry or evaluator.called, 60)
     raise EvaluatorError(
         f"{where}:{first.line}: {why}; copy `{name}`, with what it uses, into a file of its own and run that, or move "
@@ -87,4 +89,4 @@ def _steps(body: list[ast.stmt]) -> Iterator[_Step]:
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    return (one for one in ast.walk(node) if isinstance(one, ast.Call) and not isinstance(node, ast.Lambda))
+    return (one for one in own_nodes([node]) if isinstance(one, ast.Call))

@@ -166,14 +166,17 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
         return several and f"; return what `{printable(next(iter(value)), 60)}` holds{several}"
     named = {k: v for k, v in value.items() if k != "explanation" and _MEANT.get(k.lower()) != "explanation"}
     kinds = {name: kind for name, one in named.items() if (kind := _kind_of(one, dialect))}
-    if len(kinds) < 2 or not kinds.keys() - ONLY:
+    if not kinds.keys() - ONLY:
+        return ""
+    if len(kinds) < 2 and any(key.lower() in _MEANT or suggestion(key, ONLY) for key in kinds):
         return ""
     names = [name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=not name.isprintable()) for name in kinds]
     outputs = ", ".join(f"{name} = {{{kind}}}" for name, kind in zip(names, kinds.values(), strict=True))
     sign = "#" if dialect.quoted_keys else "//"
     lines = ("/// script", "[tool.evalcell]", f"outputs = {{{outputs}}}", "///")
     step = "give the script a header of these lines" if config is None else "write, in place of `output`, in its header"
-    text = f"; for several scores {step}: {', '.join(f'`{sign} {line}`' for line in lines)}"
+    what = "several scores" if len(kinds) > 1 else "a score by name"
+    text = f"; for {what} {step}: {', '.join(f'`{sign} {line}`' for line in lines)}"
     if reasons := [name for name in value if name != "explanation" and name not in named]:
         text += f", and return {listed(reasons)} as `explanation`"
     if others := [name for name in named if name not in kinds]:

@@ -216,6 +216,9 @@ def _error(
     for p, read in keys.items():
         if of_row := _of_row(read, own):
             parts[p] = {f"{p}{key}": path for key, path in of_row.items()}
+    for p in keys:
+        if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p)):
+            why += f"; {alone}"
     why += "".join(f"; the script reads {listed(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
     every = {one: path for name, path in every.items() for one, path in parts.get(name, {name: path}).items()}
     words = {
@@ -267,6 +270,24 @@ def _row_keys(evaluator: Evaluator, parameter: str) -> list[Key]:
     from runner.inputs.evaluators.foreign.module import read_python
 
     return row_keys(read_python(evaluator.source, evaluator.name), evaluator.called, parameter)
+
+
+def _all_rows(evaluator: Evaluator, parameter: str) -> str:
+    """What to do with a function of no tool that goes through all rows; empty for any other."""
+    if evaluator.dialect is not None or evaluator.language != "python":
+        return ""
+    from runner.inputs.evaluators.foreign.evidence import goes_through_rows
+    from runner.inputs.evaluators.foreign.module import read_python
+
+    called = evaluator.called
+    if not goes_through_rows(read_python(evaluator.source, evaluator.name), called, parameter):
+        return ""
+    name, first = ("NAME", "name it otherwise and ") if called == "evaluate" else (called, "")
+    return (
+        f"`{called}` goes through a list of objects: if these are the rows, of which each call gets one, {first}define "
+        f"`def evaluate(row): return {name}([row])`, or a part of that, and give InputMapping(paths={{'row': "
+        "'$.metadata'})"
+    )
 
 
 def _of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:

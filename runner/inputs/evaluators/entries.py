@@ -97,8 +97,9 @@ def _points(entry: Entry) -> int:
         + (required in (2, 3))
         + any(name in INPUTS for name in names)
     )
+    of_row = bool(entry.keys) and any(roles)  # called for each row by what goes through all of them
     helps = _MAKES.match(last) is not None or (_HELPS.match(last) is not None and not scores)
-    return max(0, points - 4 * helps - 3 * entry.helps) if points > 1 else 0
+    return max(0, points - 4 * helps - 3 * (entry.helps and not of_row)) if points > 1 else 0
 
 
 def which(entries: Sequence[Entry], where: str) -> str:

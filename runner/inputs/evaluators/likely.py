@@ -50,7 +50,7 @@ _GROUPS = tuple(tuple(words.split()) for words in (_OUTPUT, _REFERENCE, _INPUT, 
 OUTPUTS, REFERENCES, INPUTS, _ = map(frozenset, _GROUPS)
 _ANSWER_WORDS = (
     "reference references ref gold golden golds expected correct target targets ideal true truth gt gts label labels "
-    "groundtruth canonical solution key"
+    "groundtruth canonical solution key real"
 )
 _GUESS_WORDS = "predicted prediction predictions pred preds generated generation hypothesis hyp actual"
 _OF_REFERENCES, _PREDICTED = (frozenset(words.split()) for words in (_ANSWER_WORDS, _GUESS_WORDS))
@@ -77,7 +77,15 @@ def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dic
         name: _ranked((column, name), [one for one in have if not _is_opposite(column, one)])[:_CANDIDATES]
         for name, column in some
     }
-    return _best(ranked, list(ranked), ())[2]
+    found = _best(ranked, list(ranked), ())[2]
+    for name, column in some:
+        side, words = _sides(plain_name(column)), _rest(column)
+        same = [one for one in have if one not in found.values() and _sides(plain_name(one)) == side]
+        if name not in found and any(side) and len(same) == 1 and not is_setting(name):
+            other = _rest(same[0])
+            if not words or not other or words == other:  # `e_pred` and `pred_entities`, `gold_tags` and `label`
+                found[name] = same[0]
+    return found
 
 
 def customary(roles: Sequence[str], names: Sequence[str]) -> dict[str, str]:
@@ -147,6 +155,12 @@ def _sides(name: str) -> tuple[bool, bool]:
     words = {*name.split("_")}
     is_reference = bool(words & _OF_REFERENCES) and not words & _PREDICTED
     return is_reference, bool(words & _OF_OUTPUTS) and not is_reference
+
+
+def _rest(name: str) -> set[str]:
+    """The words of a name that do not say whose answer it has."""
+    words = {*plain_name(name).split("_")} - _OF_REFERENCES - _OF_OUTPUTS
+    return {one for one in words if len(one) > 1}
 
 
 def is_setting(name: str) -> bool:

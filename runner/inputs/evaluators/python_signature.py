@@ -74,6 +74,8 @@ def read_signature(source: str, where: str) -> Signature:
         return ALONE._replace(docstring=_docstring(tree, whole_dataset), aggregate=aggregate)
     if found is None:
         raise NoFunctionError(where, _near_miss(tree, functions), DEFINE)
+    if isinstance(found, ast.Import | ast.ImportFrom) and functions:  # such as Hugging Face's package of that name
+        raise NoFunctionError(where, f" of its own (line {found.lineno} imports one)", DEFINE)
     if not isinstance(found, CallableNode):
         raise EvaluatorError(
             f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "

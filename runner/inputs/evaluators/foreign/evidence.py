@@ -18,14 +18,14 @@ from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
 from runner.inputs.evaluators.foreign.reads import Key, keys_of
 from runner.inputs.evaluators.foreign.summaries import takes_lists
-from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, plain_name
-from runner.inputs.evaluators.python_signature import CallableNode, key_of, parse
+from runner.inputs.evaluators.likely import OUTPUTS, is_reference, plain_name
+from runner.inputs.evaluators.python_signature import CallableNode, expression, key_of, parse
 
 _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
 _MOST = 50
 _LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
-_LISTS |= {"solution_strs", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
+_LISTS |= {"solution_strs", "y_pred", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
 """Names of outputs that are several."""
 _ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "truths", "solutions", "dataset"}
 _ANSWERS |= {"truth", "true", "actuals", "gold"}
@@ -149,9 +149,14 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
     if lists and name == NAME and required[0] == "dataset":
         raise EvaluatorError(_of_a_file(text, where, required))
     if lists:
-        each = ", ".join(("[output]", "[reference]")[: len(required)])
+        words = [_word(one) for one in required]
+        if words in (["reference", "…"], ["…", "output"]):
+            words = ["reference", "output"]
+        elif len(words) < 3 and {*words} != {"reference", "output"}:
+            words = ["output", "reference"][: len(words)]
+        each = ", ".join(f"[{word}]" for word in words)
         if len(required) > 2:
-            each = ", ".join(f"{one}=[{_word(one)}]" for one in required)
+            each = ", ".join(f"{one}=[{word}]" for one, word in zip(required, words, strict=True))
         raise EvaluatorError(
             f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
             f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
@@ -160,10 +165,33 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
         )
 
 
+def goes_through_rows(module: ScriptModule, entry: str, name: str) -> bool:
+    """Whether a function takes what it is given one by one, and reads the keys of each."""
+    function = module.definition(entry)
+    each: set[str] = set()
+    for node in ast.walk(function) if function is not None else ():
+        match node:
+            case ast.For(target=target, iter=over) | ast.comprehension(target=target, iter=over):
+                if (
+                    isinstance(over, ast.Call)
+                    and over.args
+                    and expression(over.func) in ("enumerate", "tqdm", "tqdm.tqdm")
+                ):
+                    target = target.elts[-1] if isinstance(target, ast.Tuple) else target
+                    over = over.args[0]
+                if isinstance(over, ast.Name) and over.id == name and isinstance(target, ast.Name):
+                    each.add(target.id)
+    return function is not None and any(
+        isinstance(read[0], ast.Name) and read[0].id in each
+        for node in ast.walk(function)
+        if (read := key_of(node)) is not None
+    )
+
+
 def _word(name: str) -> str:
     """What a row has for a list's one value."""
     names = {plain_name(name), plain_name(name).removesuffix("s")}
-    return "output" if names & OUTPUTS else "reference" if names & REFERENCES else "…"
+    return "reference" if is_reference(name) and not names & OUTPUTS else "output" if names & OUTPUTS else "…"
 
 
 def _of_a_file(text: str, where: str, required: list[str]) -> str:

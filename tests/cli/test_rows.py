@@ -86,6 +86,11 @@ def test_the_line_to_add_scores_the_label_that_says_that_all_is_well(rows: Path)
     for number in (0, 1):
         (rows / "few.jsonl").write_text("\n".join([*lines[number:], *lines[:number]]))
         assert labels in evalcell("run", "plain.py", "few.jsonl").stdout
+    for only in ("longer", "a"):  # the other label is in no row
+        (rows / "few.jsonl").write_text(json.dumps({"output": only}))
+        assert labels in evalcell("run", "plain.py", "few.jsonl").stdout
+    (rows / "plain.py").write_text("def evaluate(output):\n    return 'wrong'\n")
+    assert 'labels = {"wrong" = 0}' in evalcell("run", "plain.py", "few.jsonl").stdout
 
 
 def test_nothing_in_a_row_reaches_the_terminal(rows: Path) -> None:

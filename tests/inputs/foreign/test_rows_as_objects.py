@@ -192,3 +192,112 @@ def evaluate(output):
     assert note.startswith(f"every label is {label}, which line 6 of scorer gives in place of an error")
     mixed = runner.evaluate(evaluator, [{"output": "1"}, {"output": {"x": 1}}]).summary
     assert not list(label_notes(mixed, evaluator))
+
+
+def test_a_function_of_all_rows_is_told_how_it_takes_one() -> None:
+    rows = [{"prediction": "a", "gold": "a"}, {"prediction": "b", "gold": "a"}]
+    source = """
+def total(data):
+    return sum(1 for n, one in enumerate(data) if one["prediction"] == one["gold"]) / len(data)
+"""
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(read(source, "total"), rows)
+    step = "define `def evaluate(row): return total([row])`, or a part of that, and give "
+    assert f"{step}InputMapping(paths={{'row': '$.metadata'}})" in told.value.why
+    followed = read(source + "\n\ndef evaluate(row): return total([row])\n")
+    mapping = InputMapping(paths={"row": "$.metadata"})
+    assert [one.score for one in runner.evaluate(followed, rows, mapping=mapping).results] == [1.0, 0.0]
+    listed = [{"data": [{"prediction": "a", "gold": "a"}]}]  # a row's own list
+    assert [one.score for one in runner.evaluate(read(source, "total"), listed).results] == [1.0]
+
+
+def test_what_goes_through_a_frame_comes_after_what_it_calls_for_a_row() -> None:
+    source = """
+from service.utils import evaluate
+
+
+def compute_score(data):
+    return data.apply(calculate_score, axis=1).mean() / data["cost"]
+
+
+def calculate_score(row):
+    return evaluate(row["answer"], row["ref_answer"])
+"""
+    with pytest.raises(EvaluatorError) as told:
+        read(source)
+    assert "no function `evaluate` of its own (line 2 imports one); `calculate_score(row)`, `comp" in str(told.value)
+
+
+@pytest.mark.parametrize("line", ["import evaluate", "from evaluate import load as evaluate"])
+def test_an_imported_evaluate_hides_no_scorer(line: str) -> None:
+    with pytest.raises(EvaluatorError, match=r"`score\(prediction, target\)` likely scores a row: name it"):
+        read(f"{line}\n\n\ndef score(prediction, target):\n    return 1.0\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "call"),
+    [
+        ("calculate_metrics", "y_true: list, y_pred: list", "[reference], [output]"),
+        ("metrics", "predictions: list, references: list", "[output], [reference]"),
+        ("metrics", "gold_answers: list, predictions: list", "[reference], [output]"),
+        ("metrics", "others: list, predictions: list", "[reference], [output]"),
+    ],
+)
+def test_lists_are_proposed_in_the_order_of_the_parameters(name: str, parameters: str, call: str) -> None:
+    with pytest.raises(EvaluatorError) as told:
+        read(f"def {name}({parameters}):\n    return 1.0\n", name)
+    assert f"return {name}({call})`" in str(told.value)
+
+
+def test_columns_are_proposed_by_whose_answer_they_have() -> None:
+    rows = [{"text": "t", "pred_entities": ["a"], "gold_entities": ["a"]}]
+    evaluator = read("def f1(e_pred, e_true):\n    return float(e_pred == e_true)\n", "f1")
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(evaluator, rows)
+    assert told.value.paths == {"e_pred": "pred_entities", "e_true": "gold_entities"}
+    other = read("def f1(real_tags, pred_tags):\n    return float(real_tags == pred_tags)\n", "f1")
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(other, [{"q": "x", "gold": ["a"], "pred": ["a"]}])
+    assert told.value.paths == {"real_tags": "gold", "pred_tags": "pred"}
+    with pytest.raises(ColumnsError) as told:  # two of them have a model's answer
+        runner.evaluate(evaluator, [{"pred_a": "x", "pred_b": "x", "gold_entities": "x"}])
+    assert told.value.paths["e_pred"] == "COLUMN"
+
+
+def test_what_is_none_is_left_out_of_the_header_that_is_proposed() -> None:
+    step = read('def step(action):\n    return {"next": None, "reward": 1.0, "done": True, "info": {}}\n', "step")
+    (result,) = runner.evaluate(step, [{"action": "a"}]).results
+    assert result.error is not None
+    told = result.error.message
+    assert "# outputs = {reward = {" in told
+    assert ", and leave `next`, `info` out (`next` is None; where other rows have a number, declare it, too)" in told
+
+
+def test_one_score_by_its_name_gets_a_header() -> None:
+    body = 'def evaluate(output):\n    return {"accuracy": float(output == "a")}\n'
+    (result,) = runner.evaluate(read(body), [{"output": "a"}]).results
+    assert result.error is not None
+    lines = re.findall(r"`(# [^`]*)`", result.error.message)
+    assert lines[2] == '# outputs = {accuracy = {kind = "continuous"}}'
+    followed = read("\n".join([*lines, body]))
+    assert [one.score for one in runner.evaluate(followed, [{"output": "a"}, {"output": "b"}]).results] == [1.0, 0.0]
+    typo = read('def evaluate(output):\n    return {"scroe": 1.0}\n')
+    (result,) = runner.evaluate(typo, [{"output": "a"}]).results
+    assert result.error is not None
+    assert "(did you mean `score`?); return" in result.error.message
+
+
+def test_what_is_called_after_all_rows_is_not_meant_beside_one_of_a_row() -> None:
+    source = """
+from langfuse import Evaluation
+
+
+def _exact(*, output, expected_output, **kwargs):
+    return Evaluation(name="exact", value=float(output == expected_output))
+
+
+def _average(*, item_results, **kwargs):
+    return Evaluation(name="average", value=float(len(item_results)))
+"""
+    assert read(source).entry == "_exact"
+    assert not read(source, "_average").evaluates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -119,7 +120,11 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
         values = {} if case is None or case.broken else binding.arguments(case)[1]
     except MappingError:
         return []
-    looks = any(mark in evaluator.source for mark in ('["', "['", ".get(", ".items(", ".keys(", ".values("))
+    if not values:
+        return []
+    own = re.compile(rf"\b(?:{'|'.join(map(re.escape, values))})\.(\w+)")
+    looks = any(mark in evaluator.source for mark in ('["', "['", "attr(", ".get("))
+    looks = looks or any(not hasattr(str, attr) for attr in own.findall(evaluator.source))
     values = {p: value for p, value in values.items() if isinstance(value, dict | list) or (looks and value != "")}
     if not values:
         return []
@@ -132,11 +137,7 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
             kind = "a text" if isinstance(value, str) else "an object" if isinstance(value, dict) else "a list"
             whole = _of_row(_row_keys(evaluator, p), list(_look(cases, None)[0])) if kind == "a text" else {}
             path = {p: whole.get("")}
-            give = (
-                f"give InputMapping(paths={path!r})"
-                if "" in whole
-                else f"map no column to `{p}`, and what to map is said"
-            )
+            give = f"give InputMapping(paths={path!r})" if "" in whole else f"map nothing to `{p}`, and be told what"
             step = f"; if the row itself is meant, {give}" if whole else ""
             notes.append(f"`{p}` is {kind} in the first row, and the script asks it for {use}, as none has{step}")
     return notes
@@ -216,6 +217,8 @@ def _error(
     for p, read in keys.items():
         if of_row := _of_row(read, own):
             parts[p] = {f"{p}{key}": path for key, path in of_row.items()}
+    if not any(keys.values()) and (objects := _of_objects(evaluator)):
+        why += f"; {objects}"
     for p in keys:
         if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p)):
             why += f"; {alone}"
@@ -270,6 +273,17 @@ def _row_keys(evaluator: Evaluator, parameter: str) -> list[Key]:
     from runner.inputs.evaluators.foreign.module import read_python
 
     return row_keys(read_python(evaluator.source, evaluator.name), evaluator.called, parameter)
+
+
+def _of_objects(evaluator: Evaluator) -> str:
+    """What to do with a function of no tool that reads attributes; empty for any other."""
+    if evaluator.dialect is not None or evaluator.language != "python":
+        return ""
+    from runner.inputs.evaluators.foreign.evidence import of_objects
+    from runner.inputs.evaluators.foreign.module import read_python
+
+    required = [one.name for one in evaluator.parameters if one.required]
+    return of_objects(read_python(evaluator.source, evaluator.name), evaluator.called, required)
 
 
 def _all_rows(evaluator: Evaluator, parameter: str) -> str:

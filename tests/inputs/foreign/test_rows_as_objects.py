@@ -301,3 +301,35 @@ def _average(*, item_results, **kwargs):
 """
     assert read(source).entry == "_exact"
     assert not read(source, "_average").evaluates
+
+
+DSPY = """
+def exact(example, pred, trace=None):
+    if not hasattr(pred, "answer"):
+        return 0.0
+    return float(pred.answer == example.answer)
+"""
+
+
+def test_a_function_that_reads_attributes_is_told_how_it_gets_them() -> None:
+    rows = [{"question": "q", "answer": "a", "prediction": "a"}, {"question": "q", "answer": "a", "prediction": "b"}]
+    with pytest.raises(ColumnsError, match=r"exact reads `example\.answer`, `pred\.answer`, and a row's") as told:
+        runner.evaluate(read(DSPY, "exact"), rows)
+    lines = re.findall(r"add `(.*?)` and `(def evaluate.*?)` to the script", told.value.why)
+    followed = read("\n".join([DSPY, *lines[0]]))
+    with pytest.raises(ColumnsError) as lacking:
+        runner.evaluate(followed, rows)
+    assert lacking.value.paths == {"pred_answer": "prediction"}
+    results = runner.evaluate(followed, rows, mapping=InputMapping(paths=lacking.value.paths)).results
+    assert [one.score for one in results] == [1.0, 0.0]
+
+
+def test_attributes_that_no_value_has_are_said_before_the_run() -> None:
+    mapping = InputMapping(paths={"example": "answer", "pred": "prediction"})
+    prepared = prepare(RunRequest(evaluator="scorer", mapping=mapping), evaluator=read(DSPY, "exact"))
+    with prepared.open([{"answer": "a", "prediction": "a"}]) as cases:
+        notes = cases.remarks
+    assert [note.partition(" is a text in the first row, and the script asks it for ")[2] for note in notes] == [
+        "`.answer`, as none has",
+        "`.answer`, as none has",
+    ]

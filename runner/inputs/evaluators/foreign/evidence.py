@@ -24,6 +24,8 @@ from runner.inputs.evaluators.python_signature import CallableNode, expression, 
 _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
 _MOST = 50
+_FEW = 8
+_EXAMPLES = {"example", "ex", "gold", "sample", "row", "item", "instance"}
 _LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
 _LISTS |= {"solution_strs", "y_pred", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
 """Names of outputs that are several."""
@@ -60,6 +62,47 @@ def row_keys(module: ScriptModule, entry: str, name: str) -> list[Key]:
     return [Key(*each) for each in found.items()]
 
 
+def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
+    """The attributes that a function reads of a parameter, as of an object of DSPy's: no value of a row has one."""
+    found: dict[str, None] = {}
+    for node, own in _holders(module, entry, name):
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Name(id=other, ctx=ast.Store()) if other == own:
+                    return []
+                case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == own:
+                    found[attr] = None
+                case ast.Call(
+                    func=ast.Name(id="hasattr" | "getattr"),
+                    args=[ast.Name(id=other), ast.Constant(value=str(attr)), *_],
+                ) if other == own:
+                    found[attr] = None
+    return [attr for attr in found if attr not in _PLAIN and not attr.startswith("_")]
+
+
+def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> str:
+    """What to do with a function that reads attributes of what it gets; empty for any other."""
+    read = {name: attributes(module, entry, name) for name in required}
+    if not any(read.values()) or any(len(one) > _FEW for one in read.values()) or "." in entry:
+        return ""
+    called = {  # the fields of an example are columns of the dataset
+        (name, attr): attr if name in _EXAMPLES and attr not in read else f"{name}_{attr}"
+        for name in read
+        for attr in read[name]
+    }
+    names = dict.fromkeys([*called.values(), *(name for name in read if not read[name])])
+    made = ", ".join(
+        f"SimpleNamespace({', '.join(f'{attr}={called[name, attr]}' for attr in read[name])})" if read[name] else name
+        for name in read
+    )
+    own, first = ("NAME", "name it otherwise, ") if entry == NAME else (entry, "")
+    some = ", ".join(f"`{name}.{attr}`" for name in read for attr in read[name])
+    return (
+        f"{entry} reads {some}, and a row's values have no attributes: {first}add `from types import SimpleNamespace` "
+        f"and `def evaluate({', '.join(names)}): return {own}({made})` to the script, and run that"
+    )
+
+
 def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
     """What a function does with a parameter that this value cannot do; nothing where it may look at what it got."""
     if not isinstance(value, str | dict | list):
@@ -68,11 +111,16 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
     for node, held in _holders(module, entry, name):
         for inner in ast.walk(node):
             match inner:
-                case (
-                    ast.Name(id=other, ctx=ast.Store())
-                    | ast.Call(func=ast.Name(id="isinstance" | "type" | "hasattr"), args=[ast.Name(id=other), *_])
-                ) if other == held:
+                case ast.Name(id=other, ctx=ast.Store()) if other == held:
                     return ""
+                case ast.Call(func=ast.Name(id="isinstance" | "type"), args=[ast.Name(id=other), *_]) if other == held:
+                    return ""
+                case ast.Call(func=ast.Name(id="hasattr"), args=[ast.Name(id=other), ast.Constant(value=attr)]) if (
+                    other == held and attr in _PLAIN
+                ):
+                    return ""
+    if strange := attributes(module, entry, name):
+        return f"`.{strange[0]}`"
     for node, held in _holders(module, entry, name):
         for inner in ast.walk(node):
             match inner:

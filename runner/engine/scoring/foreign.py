@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from runner.core.text import shown
 from runner.core.types import OutputConfig
-from runner.engine.scoring.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
+from runner.engine.scoring.normalize import ONLY, InvalidResultError, Normalized, ScoreTuple, normalize
 from runner.engine.scoring.usual import Usual, usual
 from sandboxes.base import Language
 
@@ -17,6 +18,40 @@ _NAME = 100
 """Characters of an output's name."""
 
 _SHORT: Usual = usual({}) or (lambda value: None)
+
+
+_REASONS = ("explanation", "reason", "reasoning", "rationale", "comment", "message", "feedback")
+_PASSED = ("pass", "passed")
+_NAMES = {"name", "key", "scorer", "metric"}
+_OF_TOOLS = {"value", "label", "metadata", "details", "type", "dataType", "data_type", *_REASONS, *_PASSED, *_NAMES}
+
+
+def plain_result(value: Any) -> Any:
+    """
+    What a function returned that was not written for evalcell, in our own keys: `{"name": "em", "score": 1}`.
+
+    Its `score`, else its `value` or whether it passed, is the score. What has no place in ours stands in the
+    explanation, as JSON. Any other value is as it is.
+    """
+    if not isinstance(value, dict) or value.keys() <= ONLY or not all(isinstance(key, str) for key in value):
+        return value
+    key = "score" if "score" in value else None
+    if key is None and value.keys() <= _OF_TOOLS:
+        key = next((one for one in ("value", *_PASSED) if isinstance(value.get(one), bool | int | float)), None)
+    score = value[key] if key is not None else ()
+    if not (score is None or isinstance(score, bool | int | float)):
+        return value
+    reason = next((one for one in _REASONS if isinstance(value.get(one), str)), None)
+    label = value.get("label")
+    found: dict[str, Any] = {"score": float(score) if isinstance(score, bool) else score}
+    if isinstance(label, str):
+        found["label"] = label
+    elif key in _PASSED:
+        found["label"] = "pass" if score else "fail"
+    rest = {k: v for k, v in value.items() if k not in (key, reason, "label", *_NAMES) and v not in (None, {}, [])}
+    texts = [value[reason]] if reason is not None and value[reason] else []
+    texts += [json.dumps(rest, ensure_ascii=False)] if rest else []
+    return found | {"explanation": "\n".join(texts) or (None if score is not None else "it gave no score")}
 
 
 def normalize_foreign(value: Any, outputs: Mapping[str, OutputConfig], language: Language) -> Normalized:

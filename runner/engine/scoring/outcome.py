@@ -74,10 +74,15 @@ class ResultFactory:
         return self._scored(row, normalized.outcome, normalized.scores, execution)
 
     def _normalized(self, value: Any) -> Normalized:
-        if self._dialect is None:
+        if self._dialect is None and (self._evaluator.entry is None or self._outputs):
             return normalize(value, self._outputs, self._language)
-        from runner.engine.scoring.foreign import normalize_foreign  # here: a script of our own needs it not
+        from runner.engine.scoring.foreign import (  # here: a script of our own needs it not
+            normalize_foreign,
+            plain_result,
+        )
 
+        if self._dialect is None:
+            return normalize(plain_result(value), {}, self._language)
         return normalize_foreign(value, self._outputs, self._language)
 
     def unloaded(self, row: Place, loaded: Execution) -> Result:

@@ -212,7 +212,7 @@ def _error(
     every = dict.fromkeys(parameters, PLACEHOLDER)
     every |= {parameter: written(column) for parameter, column in likely.items()} | paths
     why = _why(name, own, lacking, every, settings, binding.by_role)
-    parts = dict(_parts(evaluator, binding, likely, row, own))
+    parts = dict(_parts(evaluator, binding, dict.fromkeys(lacking, "") | likely, row, own))
     keys = {p: _row_keys(evaluator, p) for p in parameters if every[p] == PLACEHOLDER}
     for p, read in keys.items():
         if of_row := _of_row(read, own):
@@ -255,9 +255,11 @@ def _parts(
 
     for parameter, column in likely.items():
         value = None if row is None else getattr(row, column, None) if column in BY_NAME else row.metadata.get(column)
-        if not isinstance(value, str | int | float):
+        if column and not isinstance(value, str | int | float):
             continue
         read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
+        if not column and {*read}.isdisjoint(own):
+            continue
         if len(read) == 1:
             yield parameter, {f"{parameter}.{read[0]}": written(read[0] if read[0] in own else column)}
         elif not {*read}.isdisjoint(own):

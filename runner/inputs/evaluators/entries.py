@@ -31,12 +31,13 @@ _SCORES = re.compile(
 )
 _HELPS = re.compile(
     r"(load|read|parse|extract|normali[sz]e|clean|get|make|build|create|format|strip|remove|token|main|save|write|print"
-    r"|log|convert|to|test|run|setup|init|download|fetch|preprocess|postprocess|fix|split|find)(_|$|(?=[A-Z]))"
+    r"|log|convert|to|test|run|setup|init|download|fetch|preprocess|postprocess|fix|split|find|set|add|list|reset|update|configure|unregister)"
+    r"(_|$|(?=[A-Z]))"
 )
 _USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", "accuracy")
 """Names that people give the function that is called from outside."""
 _MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
-_NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|file|path|fn|func)$")
+_NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|results|file|path|fn|func)$")
 """Parameters that no row can give: functions, files, and sums that are added to."""
 _MOST = 5
 _HOPS = 20
@@ -58,6 +59,10 @@ class Entry(NamedTuple):
     """What it reads of its one required parameter: then that is the row, as an object."""
     made: str = ""
     """The expression that makes it, where its name alone does not: `Scorer().score`."""
+    scores: bool = True
+    """False for what surely scores no row: it returns nothing, or others are exported and it is not."""
+    step: str = ""
+    """Of one that makes an object: what to write to call a function of that."""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -80,7 +85,7 @@ def _points(entry: Entry) -> int:
     """How likely it is that it scores a row; 0 for what does not."""
     last = entry.name.rpartition(".")[2]
     required = len(entry.required)
-    if last.startswith("_") or entry.makes or not entry.parameters or required > _MOST:
+    if last.startswith("_") or entry.makes or not entry.scores or not entry.parameters or required > _MOST:
         return 0
     if any(_NO_VALUE.search(name) for name in entry.required):
         return 0
@@ -98,7 +103,8 @@ def _points(entry: Entry) -> int:
         + any(name in INPUTS for name in names)
     )
     of_row = bool(entry.keys) and any(roles)  # called for each row by what goes through all of them
-    helps = _MAKES.match(last) is not None or (_HELPS.match(last) is not None and not scores)
+    judges = scores and ("." not in entry.name or any(roles))
+    helps = _MAKES.match(last) is not None or (_HELPS.match(last) is not None and not judges)
     return max(0, points - 4 * helps - 3 * (entry.helps and not of_row)) if points > 1 else 0
 
 
@@ -106,7 +112,7 @@ def which(entries: Sequence[Entry], where: str) -> str:
     """The end of a message: what the script defines, the likeliest first, and how to name it. Nothing of nothing."""
     best = likely(entries)
     if not best:
-        return ""
+        return "; ".join([one.step for one in entries if one.step and one.scores][:2])
     first = best[0].name
     step = f'{naming(where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
     if len(best) == 1:

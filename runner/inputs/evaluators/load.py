@@ -33,7 +33,7 @@ SCRIPTS: dict[str, Language] = LANGUAGES | dict.fromkeys((".js", ".mjs", ".cjs")
 """Also by those of plain JavaScript, which TypeScript may be."""
 GRADER = ".json"
 """The suffix of a grader of OpenAI, which is no script, and read as one."""
-_ENTRY = re.compile(r"(.+\.(?:py|ts|js|mjs|cjs|json)):([\w$]+(?:\.[\w$]+)?)", re.IGNORECASE | re.DOTALL)
+_ENTRY = re.compile(r"(.+\.(?:py|ts|js|mjs|cjs|json)):([\w$]+(?:\.[\w$-]+)*)", re.IGNORECASE | re.DOTALL)
 _REFUSED = {
     ".mts": "; rename it to *.ts",
     **dict.fromkeys((".tsx", ".jsx"), "; JSX cannot be run"),

@@ -36,6 +36,12 @@ def program(evaluator: Evaluator) -> Script:
             from runner.inputs.evaluators.foreign.guest import common_program
 
             return Script(common_program(source, evaluator.entry), evaluator.language, evaluator.entry, source)
+        elif evaluator.entry is not None:
+            from runner.inputs.evaluators.typescript.entries import calling as exporting
+
+            source, name = exporting(source, evaluator.entry)
+            if name != evaluator.entry:
+                return Script(source, evaluator.language, name, evaluator.source)
         found = script(source, evaluator.language, evaluator.entry or NAME)
         return found._replace(author="") if templates.is_source(evaluator.name, evaluator.source) else found
     from runner.inputs.evaluators.foreign.guest import ENTRY

@@ -55,6 +55,7 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
     if entry == INLINE:
         return _exported(f"{text}\n", f"evalcellPart({name}, null, {json.dumps(source)})", 0)
     from runner.inputs.evaluators.foreign.javascript import read_javascript
+    from runner.inputs.evaluators.typescript.parse import Module
 
     module = read_javascript(source, entry)
     self, before = "() => import(import.meta.url)", ""
@@ -64,6 +65,7 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
         f"() => {entry}" if entry in module.functions and entry.isidentifier() and entry != "default" else "() => null"
     )
     given = f", {json.dumps(options)}" if options else ""
+    source = Module(source).runnable
     call = f"evalcellPart({name}, {self}, {own}{given})"
     return _exported(f"{before}{source}\n;{text}\n", call, source.count("\n") + 1)
 

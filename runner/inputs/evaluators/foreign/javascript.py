@@ -10,8 +10,9 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import shown
 from runner.core.types import Parameter
 from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule
+from runner.inputs.evaluators.typescript.object_type import pattern_key
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module
-from runner.inputs.evaluators.typescript.signature import pattern_key, read_script
+from runner.inputs.evaluators.typescript.signature import read_script
 from sandboxes.errors import SandboxUnavailableError
 
 if TYPE_CHECKING:

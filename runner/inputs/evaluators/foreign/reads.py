@@ -87,10 +87,14 @@ def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -
 
 def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> list[str]:
     """
-    The keys that a Python script reads of what it gets for a parameter: as one of `names`, or as `ctx.expected_output`.
+    The keys that a script reads of what it gets for a parameter: as one of `names`, or as `ctx.expected_output`.
 
     None of a tool's whose part in the guest makes the object itself.
     """
+    if evaluator.language == "typescript" and evaluator.dialect is None and evaluator.entry is not None:
+        from runner.inputs.evaluators.typescript.entries import keys_of
+
+        return keys_of(evaluator.source, evaluator.entry, parameter)
     if evaluator.language != "python" or evaluator.dialect == "langsmith" or evaluator.is_inline:
         return []
     own = {parameter, *names}

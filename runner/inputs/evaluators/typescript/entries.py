@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import listed, printable, suggestion
 from runner.core.types import Aggregate
 from runner.inputs.evaluators.entries import Entry, which, with_reference
-from runner.inputs.evaluators.entrypoint import naming
+from runner.inputs.evaluators.entrypoint import RESULTS, naming
 from runner.inputs.evaluators.python_signature import Signature
-from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
+from runner.inputs.evaluators.typescript.members import Member, members_in, members_of, methods_of
+from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of
+from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, NO_FUNCTIONS, Module, TangledError
 from runner.inputs.evaluators.typescript.signature import (
+    DEFINE,
     aggregate_in,
     calls,
     description_of,
+    formals_of,
+    gives_result,
     parameters_of,
     read_script,
+    refuse_generator,
+    unused_at,
 )
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST = 1000
+_OWNER = "evalcellDefault"
+"""Stands for what the script exports as its default, without a name."""
+_DEFAULT = re.compile(rf"\b{_OWNER}\b")
+
+
+class _Callable(NamedTuple):
+    """What is called by a name."""
+
+    node: Node
+    annotation: Node | None = None
+    """The type that is written for it from outside."""
+    member: Member | None = None
 
 
 def entries_of(text: str, where: str) -> dict[str, Entry]:
@@ -32,43 +54,155 @@ def entries_of(text: str, where: str) -> dict[str, Entry]:
     except TangledError:
         return {}
     found = {}
-    for name, node in _names(script).items():
-        if entry := _entry(script, name, node, where):
+    for name, one in _callables(script).items():
+        if entry := _entry(script, name, one, where):
             found[name] = entry
     found |= {name: one for name, one in _common(script, text, where).items() if name not in found}
     called = calls(script)
-    return {name: one._replace(helps=name in called) for name, one in found.items()}
+    found = {name: one._replace(helps=name in called) for name, one in found.items()}
+    if any(name.partition(".")[0] in script.exported for name in found):
+        inside = found.keys() - {name for name in found if name.partition(".")[0] in script.exported}
+        found |= {name: found[name]._replace(scores=False) for name in inside}
+    return found
 
 
 def signature_of(text: str, where: str, name: str) -> Signature:
     """The signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
     script = read_script(text, where)
-    node = _names(script).get(name)
-    function = None if node is None else _function(script, node)
-    word = printable(name, 60)
-    if node is None and (common := _common(script, text, where).get(name)) is not None:
+    one = _callables(script).get(name)
+    if one is None and (common := _common(script, text, where).get(name)) is not None:
         return Signature(with_reference(common.parameters, None), False, "")
-    if node is None:
-        entries = entries_of(text, where)
-        found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'no functions'}"
-        raise EvaluatorError(f"{where} has no function `{word}`{suggestion(name, entries)}; {found}")
-    if function is None:
-        kind = "is a class; call it in a function" if script.resolved(node).type in CLASSES else "cannot be seen"
-        what = f"`{word}` {kind}" if kind.startswith("is") else f"the parameters of `{word}` {kind} without running it"
-        raise EvaluatorError(
-            f"{where}:{node.start_point.row + 1}: {what}; define `function evaluate({{ output, reference }}) {{ return "
-            f"{word}(output, reference); }}`, as it is to be called"
-        )
+    if one is None:
+        raise EvaluatorError(_refusal(script, text, where, name))
+    function = one.node
     if script.returned(function) is not None:
         raise EvaluatorError(
-            f"{where}: `{word}` makes a function; give what it makes a name in the script, such as "
-            f"`const scorer = {word}(…)`, and name that: {naming(where, 'scorer')}"
+            f"{where}: `{name}` makes a function; give what it makes a name in the script, such as "
+            f"`const scorer = {name}(…)`, and name that: {naming(where, 'scorer')}"
         )
-    parameters, accepts_any = parameters_of(script, function, where, name)
+    if step := _made(script, function, name, where):
+        raise EvaluatorError(f"{where}: {step}")
+    refuse_generator(function, where, name)
+    if together := _together(script, function):
+        raise EvaluatorError(
+            f"{where}:{function.start_point.row + 1}: `{name}` takes `{together}`, those of all rows together; define "
+            "`function aggregate(results) { … }` for figures of all rows, docs/how-to/aggregates.md, and `evaluate` "
+            "for one row"
+        )
+    parameters, accepts_any = parameters_of(script, function, where, name, one.annotation)
     if not accepts_any:
         parameters = with_reference(parameters, None)
     aggregate = None if aggregate_in(script) is None else Aggregate(accepts_any=True)
     return Signature(parameters, accepts_any, description_of(script, function), aggregate=aggregate)
+
+
+def keys_of(text: str, name: str, parameter: str) -> list[str]:
+    """The keys that a function reads of one of its parameters by position."""
+    script = Module(text)
+    one = _callables(script).get(name)
+    own = [] if one is None else [script.text(formal.pattern) for formal in formals_of(one.node) if formal.plain]
+    if one is None or len(own) < 2 or parameter not in own:
+        return []
+    return [key for key in reads_of(script, one.node, parameter).keys if key not in OF_VALUES]
+
+
+def calling(text: str, name: str) -> tuple[str, str]:
+    """The script with what is called exported, on lines of their own where that has to be made, and its name there."""
+    try:
+        script = Module(text)
+    except TangledError:
+        return text, name
+    one = _callables(script).get(name)
+    if one is None:
+        return text, name
+    formals = formals_of(one.node)
+    unused = unused_at(script, one.node)
+    if one.member is None and not unused:
+        return text, name
+    own = [f"a{at}" for at in range(len(formals)) if at not in unused]
+    given = ", ".join("undefined" if at in unused else f"a{at}" for at in range(len(formals)))
+    own, given = (own, given) if unused else (["...given"], "...given")
+    parameters, lines, awaits = ", ".join(own), "", ""
+    if one.member is None:
+        called = name if name in script.bindings else ""
+    else:
+        owner, key = one.member.owner, one.member.key
+        called = f"evalcellOwner[{key}]"
+        if _DEFAULT.search(owner):
+            lines = "let evalcellOwner;\n"
+            owner = _DEFAULT.sub("(await import(import.meta.url)).default", owner)
+            awaits, called = "async ", f"(evalcellOwner ??= {owner})[{key}]"
+        else:
+            lines = f"const evalcellOwner = {owner};\n"
+    if not called:
+        awaits, called = "async ", f"(await import(import.meta.url))[{json.dumps(name)}]"
+    shown = f"{name}()"
+    source = f"{script.runnable}\n{lines}const evalcellCalled = {awaits}({parameters}) => {called}({given});\n"
+    return f"{source}export {{ evalcellCalled as {json.dumps(shown)} }};\n", shown
+
+
+def _refusal(script: Module, text: str, where: str, name: str) -> str:
+    """Why what was named cannot be called, and what to do."""
+    word, first = printable(name, 60), name.partition(".")[0]
+    entries = entries_of(text, where)
+    node = _names(script).get(name)
+    members = [one for one in entries.values() if one.name.startswith(f"{name}.")]
+    if node is None and (
+        first == name or not (inside := [e for e in entries.values() if e.name.startswith(f"{first}.")])
+    ):
+        found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'no functions'}"
+        return f"{where} has no function `{word}`{suggestion(name, entries)}; {found}"
+    if node is None:
+        found = which(inside, where) or f"it has {listed([one.name for one in inside], 6)}"
+        return f"{where}: `{printable(first, 60)}` has no function `{word}`{suggestion(name, entries)}; {found}"
+    line, resolved = node.start_point.row + 1, script.resolved(node)
+    if members:
+        step = which(members, where) or f"name one of {listed([one.name for one in members], 6)}"
+        kind = "a class" if resolved.type in CLASSES else "no function"
+        return f"{where}:{line}: `{word}` is {kind}; {step}"
+    if resolved.type in CLASSES:
+        return f"{where}:{line}: {_class_step(script, resolved, name, where)}"
+    if resolved.type in NO_FUNCTIONS:
+        found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'no functions'}"
+        return f"{where}:{line}: `{word}` is no function, and has none; {found}"
+    return (
+        f"{where}:{line}: the parameters of `{word}` cannot be seen without running the script; define `function "
+        f"evaluate({{ output, reference }}) {{ return {word}(output, reference); }}`, as it is to be called"
+    )
+
+
+def _class_step(script: Module, node: Node, name: str, where: str) -> str:
+    """What to write for a class of which no instance can be made without arguments."""
+    methods, word = methods_of(script, node), printable(name, 60)
+    if not methods:
+        return f"`{word}` is a class without a method that takes a row; {DEFINE}"
+    made = f"scorer.{methods[0]}"
+    if node.type == "abstract_class_declaration":
+        return (
+            f"`{word}` is an abstract class; add `const scorer = new …(…);` of one that extends it to the script, and "
+            f"name {naming(where, made)}"
+        )
+    return (
+        f"`{word}` is a class that needs arguments; add `const scorer = new {word}(…);` to the script, and name a "
+        f"method of that: {naming(where, made)}"
+    )
+
+
+def _made(script: Module, function: Node, name: str, where: str) -> str:
+    """What a factory makes that has functions, and how to name these; nothing of what is no factory."""
+    made, _ = script.made(function)
+    if made is None or made.type not in ("object", "new_expression", "array", *CLASSES):
+        return ""
+    inside = [*members_in(script, function, "scorer")]
+    if not inside:
+        return ""
+    word = printable(name, 60)
+    formals = ", ".join(script.text(one.pattern, 40) for one in formals_of(function) if not one.optional)
+    keys = listed([one.name.removeprefix("scorer.") for one in inside], 4)
+    return (
+        f"`{word}({formals})` makes an object with {keys}, and scores nothing by itself; add `export const scorer = "
+        f"{word}({'…' if formals else ''});` to the script, and name {naming(where, inside[0].name)}"
+    )
 
 
 def _common(script: Module, text: str, where: str) -> dict[str, Entry]:
@@ -96,18 +230,40 @@ def _names(script: Module) -> dict[str, Node]:
     return found
 
 
-def _entry(script: Module, name: str, node: Node, where: str) -> Entry | None:
-    function = _function(script, node)
-    if function is None:
-        return None
+def _callables(script: Module) -> dict[str, _Callable]:
+    """By name, what can be called: functions, and those in what else has a name."""
+    found: dict[str, _Callable] = {}
+    for name, node in _names(script).items():
+        if (function := _function(script, node)) is not None:
+            found.setdefault(name, _Callable(function, script.annotation(node)))
+            continue
+        owner = name if name in script.bindings else _OWNER
+        if owner == name or name == "default":
+            for one in islice(members_of(script, name, node, owner), _MOST - len(found)):
+                found.setdefault(one.name, _Callable(one.node, None, one))
+    return found
+
+
+def _together(script: Module, function: Node) -> str:
+    """The first parameter of a function that takes all rows together; nothing for another."""
+    first = next(iter(formals_of(function)), None)
+    name = script.text(first.pattern, 20) if first else ""
+    return name if name in (RESULTS, "rows", "allResults") else ""
+
+
+def _entry(script: Module, name: str, one: _Callable, where: str) -> Entry | None:
+    function = one.node
     try:
-        parameters, accepts_any = parameters_of(script, function, where, name)
+        parameters, accepts_any = parameters_of(script, function, where, name, one.annotation)
     except EvaluatorError:
         return None
-    makes = script.returned(function) is not None
+    step = _made(script, function, name, where)
+    makes = bool(step) or script.returned(function) is not None
     if accepts_any and not any(one.required for one in parameters):  # an object, of which nothing is known
         parameters = ()
-    return Entry(name, parameters, accepts_any, node.start_point.row + 1, makes=makes)
+    scores = gives_result(script, function, one.annotation) and not _together(script, function)
+    line = function.start_point.row + 1
+    return Entry(name, parameters, accepts_any, line, makes=makes, scores=scores, step=step)
 
 
 def _function(script: Module, node: Node) -> Node | None:

@@ -144,3 +144,16 @@ def key_of(script: Module, node: Node) -> str | None:
     text = script.text(node)
     text = text[1:-1] if node.type == "string" else text
     return None if "\\" in text else text
+
+
+def pattern_key(script: Module, part: Node) -> str | None:
+    """The key of one part of an object's pattern; None for what has none, or one that is made."""
+    return None if part.type in ("rest_pattern", "comment") else key_of(script, key_and_default(part)[0])
+
+
+def key_and_default(part: Node) -> tuple[Node, bool]:
+    """The key of one part of `{ a, b = 1, c: d, e: f = 2 }`, and whether it has a default."""
+    if part.type == "object_assignment_pattern":
+        return part.child_by_field_name("left") or part, True
+    value = part.child_by_field_name("value")
+    return part.child_by_field_name("key") or part, value is not None and value.type == "assignment_pattern"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from sandboxes.errors import SandboxUnavailableError
@@ -30,7 +32,7 @@ FUNCTIONS = frozenset(
 )
 CLASSES = frozenset(("class_declaration", "abstract_class_declaration", "class"))
 
-_NO_FUNCTIONS = CLASSES | {
+NO_FUNCTIONS = CLASSES | {
     "array",
     "enum_declaration",
     "false",
@@ -43,7 +45,10 @@ _NO_FUNCTIONS = CLASSES | {
     "template_string",
     "true",
 }
+_NO_VALUES = ("import_statement", "nested_type_identifier", "type_query")
+"""Where names stand that are no values."""
 _OWN = "data:"
+_WORD = re.compile(r"[\w$]+")
 _WRAPPERS = frozenset(
     (
         "as_expression",
@@ -77,9 +82,10 @@ def exporting(source: str, name: str) -> str:
     SandboxUnavailableError.
     """
     try:
-        found = Module(source).function(name)
+        script = Module(source)
     except TangledError:
         return source
+    found, source = script.function(name), script.runnable
     return f"{source}\nexport {{ {name} }};\n" if found and found.how == "local" else source
 
 
@@ -94,10 +100,8 @@ class Module:
         """By name, the function, the value or the declaration that it ends up with."""
         self.types: dict[str, list[Node]] = {}
         """By name, the interfaces and type aliases."""
-        self.foreign: list[tuple[str, int]] = []
-        """
-        What is imported from outside the script, with the line: neither what it brings along (`data:`) nor types alone.
-        """
+        self._brought: list[tuple[Node, frozenset[str] | None]] = []
+        """What is imported from outside the script, with the names in it; without these where it runs for more."""
         self._annotated: dict[int, Node] = {}
         """By the id of a constant's value, the type that is written for it."""
         self._hoisted: dict[str, Node] = {}
@@ -106,6 +110,49 @@ class Module:
             self._statement(node)
         # A function is there before the first statement runs; what is assigned later replaces it.
         self.bindings = self._hoisted | self.bindings
+
+    @cached_property
+    def _types_only(self) -> list[tuple[Node, frozenset[str] | None]]:
+        """The imports of which the script uses types alone: the compiler leaves them out."""
+        if not any(names for _, names in self._brought):
+            return []
+        used, typed = set(), set()
+        cursor = self.root.walk()
+        while True:
+            node = cursor.node
+            if node is not None and node.type in ("identifier", "shorthand_property_identifier"):
+                used.add(self.text(node))
+            elif node is not None and node.type in ("type_identifier", *_NO_VALUES[1:]):
+                typed.update(_WORD.findall(self.text(node, 200)))
+            if node is None or node.type in _NO_VALUES or not cursor.goto_first_child():
+                while not cursor.goto_next_sibling():
+                    if not cursor.goto_parent():
+                        return [
+                            (at, names) for at, names in self._brought if names and names & typed and not names & used
+                        ]
+
+    @property
+    def foreign(self) -> list[tuple[str, int]]:
+        """
+        What is imported from outside the script, with the line.
+
+        Neither what it brings along (`data:`), nor what is used as a type alone.
+        """
+        return [
+            (self.text(source)[1:-1], source.start_point.row + 1)
+            for source, names in self._brought
+            if (source, names) not in self._types_only
+        ]
+
+    @property
+    def runnable(self) -> str:
+        """The source with blanks for the imports of types, which the engine would look for."""
+        data = bytearray(self._data)
+        for source, _ in self._types_only:
+            if (statement := source.parent) is not None:
+                for at in range(statement.start_byte, statement.end_byte):
+                    data[at] = data[at] if data[at] == 10 else 32
+        return data.decode(errors="replace")
 
     @property
     def exported(self) -> dict[str, Node]:
@@ -120,8 +167,8 @@ class Module:
             ("local", self.bindings.get(name)),
         )
         for how, node in places:
-            if node is not None and (resolved := self.resolved(node)).type not in _NO_FUNCTIONS:
-                return Found(how, resolved, self._annotation(node))
+            if node is not None and (resolved := self.resolved(node)).type not in NO_FUNCTIONS:
+                return Found(how, resolved, self.annotation(node))
         return None
 
     def text(self, node: Node, limit: int | None = None) -> str:
@@ -140,24 +187,30 @@ class Module:
 
     def returned(self, function: Node) -> Node | None:
         """The function that a function makes; None for one that makes none."""
-        body = function.child_by_field_name("body")
-        if body is None or body.type != "statement_block":
-            return self._made(body, {})
-        inner = {}
-        for each in body.named_children:
-            for one in (each, *(each.named_children if each.type == "lexical_declaration" else ())):
-                name = one.child_by_field_name("name")
-                if name is not None:
-                    inner[self.text(name)] = one.child_by_field_name("value") or one
-        returns = [each for each in body.named_children if each.type == "return_statement" and each.named_children]
-        return self._made(returns[-1].named_children[0], inner) if returns else None
+        made = self.made(function)[0]
+        return made if made is not None and made.type in FUNCTIONS else None
 
-    def _made(self, node: Node | None, inner: dict[str, Node]) -> Node | None:
-        while node is not None and node.type == "parenthesized_expression" and node.named_children:
-            node = node.named_children[0]
-        if node is not None and node.type == "identifier":
-            node = inner.get(self.text(node))
-        return node if node is not None and node.type in FUNCTIONS else None
+    def made(self, function: Node) -> tuple[Node | None, dict[str, Node]]:
+        """What a function returns at its end, as far as the text tells it, and what is defined in it by name."""
+        body = function.child_by_field_name("body")
+        inner: dict[str, Node] = {}
+        node = body
+        if body is not None and body.type == "statement_block":
+            for each in body.named_children:
+                for one in (each, *(each.named_children if each.type == "lexical_declaration" else ())):
+                    name = one.child_by_field_name("name")
+                    if name is not None:
+                        inner[self.text(name)] = one.child_by_field_name("value") or one
+            returns = [each for each in body.named_children if each.type == "return_statement" and each.named_children]
+            node = returns[-1].named_children[0] if returns else None
+        for _ in range(_HOPS):
+            if node is not None and node.type in _WRAPPERS and (parts := _without_comments(node)):
+                node = parts[-1] if node.type == "type_assertion" else parts[0]
+            elif node is not None and node.type == "identifier" and self.text(node) in inner:
+                node = inner[self.text(node)]
+            else:
+                break
+        return node, inner
 
     def _way(self, node: Node) -> list[Node]:
         """From a node to what it resolves to, both included."""
@@ -175,7 +228,8 @@ class Module:
             way.append(node)
         return way
 
-    def _annotation(self, node: Node) -> Node | None:
+    def annotation(self, node: Node) -> Node | None:
+        """The type that is written for what stands there from outside, as in `Found.annotation`."""
         found = None
         for each in self._way(node):
             found = self._annotated.get(each.id, found)
@@ -208,7 +262,7 @@ class Module:
             return []
         if node.type in FUNCTIONS:
             self._hoisted[name] = node
-        elif node.type in _NO_FUNCTIONS:
+        elif node.type in NO_FUNCTIONS:
             self.bindings[name] = node
         return [named]
 
@@ -269,17 +323,19 @@ class Module:
     def _import(self, node: Node) -> None:
         if any(child.type == "type" for child in node.children):
             return
-        self._foreign(node.child_by_field_name("source"))
+        names = set()
         for child in node.named_children:
             if child.type == "import_require_clause":
                 self._foreign(child.child_by_field_name("source"))
             elif child.type == "import_clause":
                 for name in _imported(child):
                     self.bindings[self.text(name)] = node
+                    names.add(self.text(name))
+        self._foreign(node.child_by_field_name("source"), frozenset(names))
 
-    def _foreign(self, source: Node | None) -> None:
-        if source is not None and not (specifier := self.text(source)[1:-1]).startswith(_OWN):
-            self.foreign.append((specifier, source.start_point.row + 1))
+    def _foreign(self, source: Node | None, names: frozenset[str] | None = None) -> None:
+        if source is not None and not self.text(source)[1:-1].startswith(_OWN):
+            self._brought.append((source, names))
 
 
 def _parse(data: bytes) -> Tree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +14,15 @@ from runner.inputs.evaluators.beside import is_beside
 from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
 from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.python_signature import ALONE, NoFunctionError, Signature
-from runner.inputs.evaluators.typescript.object_type import Members, function_type, is_value, key_of, members
+from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of
+from runner.inputs.evaluators.typescript.object_type import (
+    Members,
+    function_type,
+    is_value,
+    key_and_default,
+    key_of,
+    members,
+)
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
 from runner.inputs.evaluators.typescript.syntax_errors import problem
 
@@ -52,6 +60,7 @@ def read_typescript(source: str, where: str) -> Signature:
     function = found.node
     if function.type not in FUNCTIONS:
         raise _Unseen(where, function)
+    refuse_generator(function, where, NAME)
     parameters, accepts_any = parameters_of(script, function, where, NAME, found.annotation)
     return Signature(parameters, accepts_any, description_of(script, function), aggregate=aggregate)
 
@@ -77,7 +86,7 @@ def aggregate_in(script: Module) -> Node | None:
         named = found.node.child_by_field_name("name")
         if named is None or script.text(named) != AGGREGATE:
             return None
-    formals = _formals(found.node)
+    formals = formals_of(found.node)
     return found.node if formals and script.text(formals[0].pattern, 20) == RESULTS else None
 
 
@@ -132,31 +141,40 @@ def parameters_of(
 def _parameters(
     script: Module, function: Node, where: str, called: str, annotation: Node | None
 ) -> tuple[tuple[Parameter, ...], bool]:
-    formals = _formals(function)
+    formals = formals_of(function)
     if outside := function_type(script, annotation):
-        for at, stated in enumerate(_formals(outside)[: len(formals)]):
+        for at, stated in enumerate(formals_of(outside)[: len(formals)]):
             if formals[at].annotation is None:
                 formals[at] = formals[at]._replace(annotation=stated.annotation)
     rest = bool(formals) and formals[-1].pattern.type == "rest_pattern"
     named = formals[:-1] if rest else formals
     if not formals:
         return (), False
+    unused = unused_at(script, function) if called != NAME else ()
+    named = [one for at, one in enumerate(named) if at not in unused]
+    alone = len(named) == 1 and 0 not in unused  # one object, or the only value
     if named and named[0].pattern.type == "object_pattern" and all(formal.optional for formal in named[1:]):
         return _destructured(script, named[0], where)
     if not named or not all(formal.plain for formal in named):
         raise EvaluatorError(
             f"{where}:{_line(function)}: `{called}` must take one object or plain parameters; {DEFINE}"
         )
-    known = _COLUMNS[:2] if called == NAME else {*_COLUMNS[:3], *OUTPUTS, *REFERENCES, *INPUTS, *_TEXTS}
-    if len(named) == 1 and not _is_by_position(script, named[0], known):
-        return _object(members(script, named[0].annotation))
+    known: Collection[str] = (
+        _COLUMNS[:2] if called == NAME else {*_COLUMNS[:3], *OUTPUTS, *REFERENCES, *INPUTS, *_TEXTS}
+    )
+    if alone and (name := script.text(named[0].pattern)) in _TEXTS and called != NAME:
+        read = reads_of(script, function, name).keys.keys()
+        known = known if read.isdisjoint(OUTPUTS | REFERENCES) else ()
+    if alone and not _is_by_position(script, named[0], known):
+        return _object(script, function, named[0], called)
     return tuple(
         Parameter(name=script.text(formal.pattern), positional_only=True, required=not formal.optional)
         for formal in named
     ), False
 
 
-def _formals(function: Node) -> list[_Formal]:
+def formals_of(function: Node) -> list[_Formal]:
+    """The parameters of a function as they are written."""
     if alone := function.child_by_field_name("parameter"):
         return [_Formal(alone, None, False)]
     found = []
@@ -178,11 +196,74 @@ def _is_by_position(script: Module, formal: _Formal, known: Collection[str]) -> 
     return bare and plain_name(script.text(formal.pattern, 60)) in known
 
 
-def _object(found: Members) -> tuple[tuple[Parameter, ...], bool]:
-    required = dict(found.required)
+def _object(script: Module, function: Node, formal: _Formal, called: str) -> tuple[tuple[Parameter, ...], bool]:
+    """The parameters in one object: those of its type, and where that leaves it open those that the function reads."""
+    found: Members = members(script, formal.annotation)
+    required, accepts_any = dict(found.required), found.open
     if found.open:
+        read = reads_of(script, function, script.text(formal.pattern))
+        if called != NAME and not required and not read.keys.keys() - OF_VALUES:  # one value
+            return (Parameter(name=script.text(formal.pattern), positional_only=True),), False
+        own = {key: needed for key, needed in read.keys.items() if key not in required and key not in OF_VALUES}
+        # Our own function may leave its columns out; what another lacks would be undefined, and score all rows alike.
+        required |= {key: needed and not (called == NAME and key in _COLUMNS) for key, needed in own.items()}
         required |= {name: False for name in _COLUMNS if name not in required}
-    return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), found.open
+    return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), accepts_any
+
+
+def unused_at(script: Module, function: Node) -> frozenset[int]:
+    """The places of the parameters by position that a function does nothing with; none if it uses none at all."""
+    formals = formals_of(function)
+    body = function.child_by_field_name("body")
+    text = "" if body is None else script.text(body)
+    words = {*_WORD.findall(text)}
+    if len(formals) < 2 or "arguments" in words or not all(one.plain for one in formals[1:]):
+        return frozenset()
+    unused = {
+        at
+        for at, one in enumerate(formals)
+        if one.plain
+        and script.text(one.pattern) not in words
+        and not any(
+            script.text(one.pattern) in _WORD.findall(script.text(o.pattern.parent or o.pattern))
+            for o in formals[at + 1 :]
+        )
+    }
+    return frozenset(unused if len(unused) < len(formals) else ())
+
+
+def gives_result(script: Module, function: Node, annotation: Node | None) -> bool:
+    """False for a function that returns nothing, or that what it is given is of some type."""
+    outside = function_type(script, annotation)
+    stated = function.child_by_field_name("return_type") or (outside and outside.child_by_field_name("return_type"))
+    words = "" if stated is None else script.text(stated, 100).strip(": \n")
+    if words.startswith("asserts ") or words in ("void", "never", "Promise<void>", "undefined"):
+        return False
+    body = function.child_by_field_name("body")
+    return (
+        body is None
+        or body.type != "statement_block"
+        or any(one.named_children for one in _own_nodes(body) if one.type == "return_statement")
+    )
+
+
+def refuse_generator(function: Node, where: str, name: str) -> None:
+    """Refuse a function that gives what it yields, and no result. Raises EvaluatorError."""
+    if "generator" in function.type or any(child.type == "*" for child in function.children):
+        raise EvaluatorError(
+            f"{where}:{_line(function)}: `{printable(name, 60)}` is a generator (`function*`), which yields values and "
+            "returns no score; take the values in a function that returns one: "
+            f"`for await (const one of {printable(name, 60)}(…)) …`"
+        )
+
+
+def _own_nodes(body: Node) -> Iterator[Node]:
+    """What stands in a function, and not in one that is in it."""
+    left = [body]
+    while left:
+        node = left.pop()
+        yield node
+        left += [] if node.type in FUNCTIONS or node.type == "method_definition" else node.named_children
 
 
 def _destructured(script: Module, formal: _Formal, where: str) -> tuple[tuple[Parameter, ...], bool]:
@@ -196,25 +277,12 @@ def _destructured(script: Module, formal: _Formal, where: str) -> tuple[tuple[Pa
                 continue
             case "comment":
                 continue
-        key, default = _key(part)
+        key, default = key_and_default(part)
         name = key_of(script, key)
         if name is None:
             raise _Unseen(where, part)
         required[name] = required.get(name, False) or (not default and declared.get(name, True))
     return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), accepts_any
-
-
-def pattern_key(script: Module, part: Node) -> str | None:
-    """The key of one part of an object's pattern; None for what has none, or one that is made."""
-    return None if part.type in ("rest_pattern", "comment") else key_of(script, _key(part)[0])
-
-
-def _key(part: Node) -> tuple[Node, bool]:
-    """The key of one part of `{ a, b = 1, c: d, e: f = 2 }`, and whether it has a default."""
-    if part.type == "object_assignment_pattern":
-        return part.child_by_field_name("left") or part, True
-    value = part.child_by_field_name("value")
-    return part.child_by_field_name("key") or part, value is not None and value.type == "assignment_pattern"
 
 
 def _near_miss(script: Module) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 
 from runner.core.errors import EvaluatorError
@@ -10,7 +11,15 @@ from runner.core.text import listed, printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import Function, ScriptModule, SeveralError, dotted, needed, only
+from runner.inputs.evaluators.foreign.module import (
+    PATTERN,
+    Function,
+    ScriptModule,
+    SeveralError,
+    dotted,
+    needed,
+    only,
+)
 from runner.inputs.evaluators.foreign.reads import needs
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, plain_name
@@ -41,12 +50,16 @@ _STUBS = {
     *("autoevals.partial", "autoevals.partial.ScorerWithPartial", "autoevals.ScorerWithPartial"),
     "autoevals.serializable_data_class.SerializableDataClass",
 }
+_IMPORTED = re.compile(r"""\bfrom\s*["'](braintrust|autoevals|@braintrust/[\w-]+)(/[\w./-]*)?["']""")
+_EXPECTED = re.compile(r"\.expected\b")
 _COMPARING = {"ExactMatch", "Levenshtein", "LevenshteinScorer", "NumericDiff", "JSONDiff", "ListContains"}
 """Scorers of autoevals that say little or raise without an expected value."""
 _PACKAGES = {"autoevals": "autoevals", "braintrust": "braintrust", "braintrust_core": "braintrust"}
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    if module.language == "typescript":
+        return _read_javascript(module, entry, named)
     packages = needed(module, _STUBS, _PACKAGES)
     listed_scores = _listed(module)
     name = _seen(module, named, listed_scores) if entry is None else _asked(module, entry, named, listed_scores)
@@ -66,6 +79,29 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         demand.add("reference")
     parameters = row({"reference": ("expected",)}, demand)
     return Found(name, parameters, signature=words, packages=packages, docstring=docstring, sure=sure)
+
+
+def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    """A function of one object with Braintrust's names, in a script that imports types of Braintrust."""
+    if not (named or _IMPORTED.search(module.source)):
+        return None
+    some = [module.called(entry)] if entry is not None else [*module.functions.values()]
+    own = {one.name: one for one in some if one is not None and _takes_object(module, one)}
+    alone = only(module, own, None, "a Braintrust scorer")
+    if alone is None:
+        return None
+    function = alone[1]
+    needs_it = "expected" in function.parts or (not function.parts and _EXPECTED.search(module.source))
+    parameters = row({"reference": ("expected",)}, {"reference"} if needs_it else ())
+    return Found.of(module, function, sure=True)._replace(parameters=parameters)
+
+
+def _takes_object(module: ScriptModule, function: Function) -> bool:
+    parts, names = {*function.parts}, function.names
+    if parts or names[:1] == (PATTERN,):
+        return bool(parts & _WORDS) and parts <= _WORDS
+    name = re.escape(names[0]) if len(names) == 1 else ""
+    return bool(name) and re.search(rf"(?<![\w$.]){name}[?!]*\.(output|expected)\b", module.source) is not None
 
 
 def _asked(module: ScriptModule, entry: str, named: bool, listed_scores: Mapping[str, bool]) -> str | None:
@@ -198,4 +234,5 @@ DIALECT = ForeignDialect(
     marks="one takes `output` and `expected`, stands in the `scores` of an `Eval`, or is a subclass of Scorer",
     arguments={"output": "output", "reference": "expected", "input": "input", "metadata": "metadata"},
     higher_is_better=True,
+    languages=("python", "typescript"),
 )

@@ -1,0 +1,140 @@
+"""The keys that a TypeScript function reads of an object that it is given, where no type tells them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.inputs.evaluators.typescript.object_type import pattern_key
+from runner.inputs.evaluators.typescript.parse import FUNCTIONS
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from runner.inputs.evaluators.typescript.parse import Module
+
+_LOOKED_AT = 20_000
+_HOPS = 5
+_AROUND = ("non_null_expression", "parenthesized_expression", "as_expression", "satisfies_expression")
+_WORDS = (
+    "length trim trimStart trimEnd toLowerCase toUpperCase includes indexOf lastIndexOf split match matchAll search "
+    "replace replaceAll startsWith endsWith slice substring substr charAt charCodeAt codePointAt at concat repeat "
+    "padStart padEnd normalize localeCompare join map filter reduce some every find findIndex flat flatMap forEach "
+    "sort push pop keys values entries toFixed toString size has"
+)
+OF_VALUES = frozenset(_WORDS.split())
+"""What texts, numbers and lists have themselves."""
+
+
+class Reads(NamedTuple):
+    """What a function reads of one parameter."""
+
+    keys: dict[str, bool]
+    """By key, whether the function counts on it: it does not ask whether it is there."""
+    whole: bool
+    """Whether it hands the object on to what is not looked into, or does with it what is no reading of a key."""
+
+
+def reads_of(script: Module, function: Node, name: str, hops: int = _HOPS) -> Reads:
+    """The keys that a function reads of its parameter `name`, also in functions of the script that it hands it to."""
+    keys: dict[str, bool] = {}
+    whole = False
+    for node in _uses(script, function, name):
+        while (above := node.parent) is not None and above.type in _AROUND and above.named_children[0] == node:
+            node = above
+        if above is None:
+            continue
+        kind = above.type
+        if kind == "member_expression" and (key := above.child_by_field_name("property")) is not None:
+            _add(keys, script.text(key), above)
+        elif kind == "subscript_expression" and above.child_by_field_name("object") == node:
+            index = above.child_by_field_name("index")
+            if index is not None and index.type == "string":
+                _add(keys, script.text(index)[1:-1], above)
+            else:
+                whole = True
+        elif kind == "variable_declarator" and (pattern := above.child_by_field_name("name")) is not None:
+            if pattern.type != "object_pattern":
+                whole = True
+                continue
+            for part in pattern.named_children:
+                whole |= part.type == "rest_pattern"
+                if (own := pattern_key(script, part)) is not None:
+                    optional = part.type == "object_assignment_pattern" or "=" in script.text(part)
+                    keys[own] = keys.get(own, False) or not optional
+        elif kind == "arguments" and hops and (inner := _handed(script, above, node, hops - 1)) is not None:
+            keys = {key: keys.get(key, False) or needed for key, needed in (keys | inner.keys).items()}
+            whole |= inner.whole
+        else:
+            whole |= kind not in ("if_statement", "unary_expression")
+    return Reads(keys, whole)
+
+
+def _uses(script: Module, function: Node, name: str) -> list[Node]:
+    """Where the name stands in the body; a parameter of that name of a function in it is not told apart."""
+    body = function.child_by_field_name("body")
+    found: list[Node] = []
+    left = [body] if body is not None else []
+    for _ in range(_LOOKED_AT):
+        if not left:
+            break
+        node = left.pop()
+        if node.type in ("identifier", "shorthand_property_identifier") and script.text(node, 200) == name:
+            found.append(node)
+        left += reversed(node.named_children)
+    return found
+
+
+def _add(keys: dict[str, bool], key: str, node: Node) -> None:
+    above = node.parent
+    if key.startswith("#") or above is None or (above.type == "call_expression" and node in above.children[:1]):
+        return  # a method, which no row has
+    keys[key] = keys.get(key, False) or not _is_asked(node, above)
+
+
+def _is_asked(node: Node, above: Node) -> bool:
+    """Whether the function asks if what stands there is there: `a.b?.c`, `a.b ?? ""`, `!a.b`, `if (a.b)`."""
+    match above.type:
+        case "member_expression" | "subscript_expression" | "call_expression":
+            return any(child.type in ("optional_chain", "?.") for child in above.children)
+        case "binary_expression":
+            operator = above.child_by_field_name("operator")
+            sign = operator.type if operator is not None else ""
+            right = above.child_by_field_name("right")
+            nothing = right is not None and right.type in ("undefined", "null")
+            return (sign in ("??", "||", "&&") and right != node) or nothing
+        case "unary_expression":
+            return True
+        case "if_statement":
+            return True
+        case "parenthesized_expression":
+            return above.parent is not None and above.parent.type in ("if_statement", "unary_expression")
+        case "ternary_expression":
+            return above.child_by_field_name("condition") == node
+    return False
+
+
+def _handed(script: Module, given: Node, node: Node, hops: int) -> Reads | None:
+    """What a function of the script reads of what it is handed there."""
+    call = given.parent
+    called = call.child_by_field_name("function") if call is not None else None
+    function = None if called is None or called.type != "identifier" else script.resolved(called)
+    if function is None or function.type not in FUNCTIONS:
+        return None
+    at = [one for one in given.named_children if one.type != "comment"].index(node)
+    alone = function.child_by_field_name("parameter")
+    written = function.child_by_field_name("parameters")
+    formals = [alone] if alone is not None else written.named_children if written is not None else []
+    patterns = [one.child_by_field_name("pattern") or one for one in formals if one.type != "comment"]
+    if at >= len(patterns):
+        return None
+    pattern = patterns[at]
+    if pattern.type == "identifier":
+        return reads_of(script, function, script.text(pattern), hops)
+    if pattern.type != "object_pattern":
+        return None
+    keys = {
+        key: "=" not in script.text(part)
+        for part in pattern.named_children
+        if (key := pattern_key(script, part)) is not None
+    }
+    return Reads(keys, any(part.type == "rest_pattern" for part in pattern.named_children))

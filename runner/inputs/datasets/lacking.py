@@ -255,7 +255,7 @@ def _parts(
 
     for parameter, column in likely.items():
         value = None if row is None else getattr(row, column, None) if column in BY_NAME else row.metadata.get(column)
-        if column and not isinstance(value, str | int | float):
+        if column and not isinstance(value, str | int | float | list):
             continue
         read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
         if not column and {*read}.isdisjoint(own):
@@ -332,11 +332,13 @@ def _inside(parameters: Mapping[str, Collection[str]], row: Case | None) -> Iter
     """By parameter, given the names by which it is known: the path of a key of such a name in an object."""
     from runner.inputs.evaluators.likely import step
 
+    whole = [] if row is None else [(f"$.{one}", getattr(row, one)) for one in BY_NAME[:3] if one in row.present]
+    whole += [] if row is None else [(f"$.metadata{step(name)}", value) for name, value in row.metadata.items()]
     for parameter, names in parameters.items():
-        for column, value in ({} if row is None else row.metadata).items():
+        for column, value in whole:
             key = next((one for one in names if isinstance(value, dict) and one in value), None)
             if key is not None:
-                yield parameter, f"$.metadata{step(column)}{step(key)}"
+                yield parameter, f"{column}{step(key)}"
                 break
 
 

@@ -15,15 +15,6 @@ def aggregate_program(evaluator: Evaluator) -> Script:
     return program(evaluator)
 
 
-def is_common(source: str) -> bool:
-    """True for a CommonJS module."""
-    if "exports" not in source:
-        return False
-    from runner.inputs.evaluators.foreign.javascript import read_javascript
-
-    return read_javascript(source, "").is_common
-
-
 def program(evaluator: Evaluator) -> Script:
     """The evaluator's script, or the part of its dialect with the script in it."""
     if evaluator.dialect is None:
@@ -32,16 +23,16 @@ def program(evaluator: Evaluator) -> Script:
             from runner.inputs.evaluators.entries import calling  # here: most scripts define `evaluate`
 
             source = calling(source, evaluator.entry)
-        elif evaluator.entry is not None and is_common(source):
-            from runner.inputs.evaluators.foreign.guest import common_program
-
-            return Script(common_program(source, evaluator.entry), evaluator.language, evaluator.entry, source)
         elif evaluator.entry is not None:
+            from runner.inputs.evaluators.foreign.guest import common_program
             from runner.inputs.evaluators.typescript.entries import calling as exporting
+            from runner.inputs.evaluators.typescript.entries import is_common
 
             source, name = exporting(source, evaluator.entry)
             if name != evaluator.entry:
                 return Script(source, evaluator.language, name, evaluator.source)
+            if is_common(source):
+                return Script(common_program(source, name), evaluator.language, name, source)
         found = script(source, evaluator.language, evaluator.entry or NAME)
         return found._replace(author="") if templates.is_source(evaluator.name, evaluator.source) else found
     from runner.inputs.evaluators.foreign.guest import ENTRY

@@ -272,7 +272,7 @@ def test_so_it_is_in_typescript() -> None:
     assert scored(SCRIPT, "near1", SIDES.paths) == [1.0, 0.0, 1.0]
     assert scored(SCRIPT, "both", SIDES.paths) == [0.0, 0.0, 1.0]
     assert scored(SCRIPT, "size", {"answer": "output"}) == [4.0, 1.0, 1.0]
-    with pytest.raises(EvaluatorError, match=r"`near` makes a function; .* `const scorer = near\(…\)`"):
+    with pytest.raises(EvaluatorError, match=r"`near\(k\)` makes a function.*const scorer = near\(…\);`"):
         read(SCRIPT, "near", language="typescript")
     with pytest.raises(EvaluatorError, match=r"no function `scor` \(did you mean `score`\?\); .*scorer\.ts:score"):
         read(SCRIPT, "scor", language="typescript")

@@ -91,10 +91,15 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
 
     None of a tool's whose part in the guest makes the object itself.
     """
-    if evaluator.language == "typescript" and evaluator.dialect is None and evaluator.entry is not None:
+    if evaluator.language == "typescript" and evaluator.entry is not None and evaluator.dialect != "langsmith":
         from runner.inputs.evaluators.typescript.entries import keys_of
+        from runner.inputs.evaluators.typescript.object_reads import OF_VALUES
 
-        return keys_of(evaluator.source, evaluator.entry, parameter)
+        if evaluator.dialect is None:
+            return keys_of(evaluator.source, evaluator.entry, parameter)
+        of_any = "|".join(map(re.escape, dict.fromkeys((*names, parameter))))
+        every = re.findall(rf"(?<![\w$])(?:{of_any})[?!]?\.(\w+)(?!\s*\()", evaluator.source)
+        return [key for key in dict.fromkeys(every) if key not in OF_VALUES]
     if evaluator.language != "python" or evaluator.dialect == "langsmith" or evaluator.is_inline:
         return []
     own = {parameter, *names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,7 @@ from runner.core.types import Aggregate
 from runner.inputs.evaluators.entries import Entry, which, with_reference
 from runner.inputs.evaluators.entrypoint import RESULTS, naming
 from runner.inputs.evaluators.python_signature import Signature
-from runner.inputs.evaluators.typescript.members import Member, members_in, members_of, methods_of
+from runner.inputs.evaluators.typescript.members import Member, members_in, members_of, methods_of, needs_nothing
 from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, NO_FUNCTIONS, Module, TangledError
 from runner.inputs.evaluators.typescript.signature import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST = 1000
+_HOLD = ("object", "new_expression", "array", *CLASSES)
 _OWNER = "evalcellDefault"
 """Stands for what the script exports as its default, without a name."""
 _DEFAULT = re.compile(rf"\b{_OWNER}\b")
@@ -57,6 +59,11 @@ def entries_of(text: str, where: str) -> dict[str, Entry]:
     for name, one in _callables(script).items():
         if entry := _entry(script, name, one, where):
             found[name] = entry
+    for name, node in _names(script).items():
+        kind = script.resolved(node)
+        if kind.type in CLASSES and methods_of(script, kind) and not needs_nothing(script, kind):
+            step = _class_step(script, kind, name, where)
+            found.setdefault(name, Entry(name, (), line=node.start_point.row + 1, makes=True, step=step))
     found |= {name: one for name, one in _common(script, text, where).items() if name not in found}
     called = calls(script)
     found = {name: one._replace(helps=name in called) for name, one in found.items()}
@@ -75,11 +82,6 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     if one is None:
         raise EvaluatorError(_refusal(script, text, where, name))
     function = one.node
-    if script.returned(function) is not None:
-        raise EvaluatorError(
-            f"{where}: `{name}` makes a function; give what it makes a name in the script, such as "
-            f"`const scorer = {name}(…)`, and name that: {naming(where, 'scorer')}"
-        )
     if step := _made(script, function, name, where):
         raise EvaluatorError(f"{where}: {step}")
     refuse_generator(function, where, name)
@@ -101,9 +103,18 @@ def keys_of(text: str, name: str, parameter: str) -> list[str]:
     script = Module(text)
     one = _callables(script).get(name)
     own = [] if one is None else [script.text(formal.pattern) for formal in formals_of(one.node) if formal.plain]
-    if one is None or len(own) < 2 or parameter not in own:
+    if one is None or parameter not in own:
         return []
     return [key for key in reads_of(script, one.node, parameter).keys if key not in OF_VALUES]
+
+
+def is_common(text: str) -> bool:
+    """True for a CommonJS module."""
+    if "exports" not in text:
+        return False
+    from runner.inputs.evaluators.foreign.javascript import read_javascript
+
+    return read_javascript(text, "").is_common
 
 
 def calling(text: str, name: str) -> tuple[str, str]:
@@ -113,8 +124,10 @@ def calling(text: str, name: str) -> tuple[str, str]:
     except TangledError:
         return text, name
     one = _callables(script).get(name)
-    if one is None:
+    if one is None or (one.member is None and is_common(text)):
         return text, name
+    from runner.inputs.evaluators.foreign.guest import common_start
+
     formals = formals_of(one.node)
     unused = unused_at(script, one.node)
     if one.member is None and not unused:
@@ -137,7 +150,8 @@ def calling(text: str, name: str) -> tuple[str, str]:
     if not called:
         awaits, called = "async ", f"(await import(import.meta.url))[{json.dumps(name)}]"
     shown = f"{name}()"
-    source = f"{script.runnable}\n{lines}const evalcellCalled = {awaits}({parameters}) => {called}({given});\n"
+    start = common_start(text) if is_common(text) else ""
+    source = f"{start}{script.runnable}\n{lines}const evalcellCalled = {awaits}({parameters}) => {called}({given});\n"
     return f"{source}export {{ evalcellCalled as {json.dumps(shown)} }};\n", shown
 
 
@@ -189,20 +203,20 @@ def _class_step(script: Module, node: Node, name: str, where: str) -> str:
 
 
 def _made(script: Module, function: Node, name: str, where: str) -> str:
-    """What a factory makes that has functions, and how to name these; nothing of what is no factory."""
+    """What a factory makes, and how to name the functions of that; nothing of what is no factory."""
     made, _ = script.made(function)
-    if made is None or made.type not in ("object", "new_expression", "array", *CLASSES):
-        return ""
-    inside = [*members_in(script, function, "scorer")]
+    word = printable(name, 60)
+    formals = [script.text(one.pattern, 40) for one in formals_of(function) if not one.optional]
+    add = f"add `export const scorer = {word}({'…' if formals else ''});` to the script, and name"
+    if made is not None and made.type in FUNCTIONS:
+        what = "makes a function, and scores nothing by itself"
+        return f"`{word}({', '.join(formals)})` {what}; {add} {naming(where, 'scorer')}"
+    inside = [] if made is None or made.type not in _HOLD else [*members_in(script, function, "scorer")]
     if not inside:
         return ""
-    word = printable(name, 60)
-    formals = ", ".join(script.text(one.pattern, 40) for one in formals_of(function) if not one.optional)
     keys = listed([one.name.removeprefix("scorer.") for one in inside], 4)
-    return (
-        f"`{word}({formals})` makes an object with {keys}, and scores nothing by itself; add `export const scorer = "
-        f"{word}({'…' if formals else ''});` to the script, and name {naming(where, inside[0].name)}"
-    )
+    what = f"makes an object with {keys}, and scores nothing by itself"
+    return f"`{word}({', '.join(formals)})` {what}; {add} {naming(where, inside[0].name)}"
 
 
 def _common(script: Module, text: str, where: str) -> dict[str, Entry]:
@@ -241,7 +255,23 @@ def _callables(script: Module) -> dict[str, _Callable]:
         if owner == name or name == "default":
             for one in islice(members_of(script, name, node, owner), _MOST - len(found)):
                 found.setdefault(one.name, _Callable(one.node, None, one))
+    if not script.exported:
+        for one in islice(_of_common(script), _MOST):
+            found.setdefault(one.name, _Callable(one.node, None, one))
     return found
+
+
+def _of_common(script: Module) -> Iterator[Member]:
+    """What is inside of what a CommonJS module exports as one object."""
+    for statement in script.root.named_children:
+        node = statement.named_child(0) if statement.type == "expression_statement" else None
+        target = node.child_by_field_name("left") if node is not None and node.type == "assignment_expression" else None
+        value = None if node is None else node.child_by_field_name("right")
+        if target is not None and value is not None and script.text(target, 20) == "module.exports":
+            for one in members_of(script, "exports", value, "module.exports"):
+                name = one.name.removeprefix("exports.")
+                if "." in name:  # the others are functions that it exports
+                    yield one._replace(name=name)
 
 
 def _together(script: Module, function: Node) -> str:
@@ -258,12 +288,11 @@ def _entry(script: Module, name: str, one: _Callable, where: str) -> Entry | Non
     except EvaluatorError:
         return None
     step = _made(script, function, name, where)
-    makes = bool(step) or script.returned(function) is not None
     if accepts_any and not any(one.required for one in parameters):  # an object, of which nothing is known
         parameters = ()
     scores = gives_result(script, function, one.annotation) and not _together(script, function)
     line = function.start_point.row + 1
-    return Entry(name, parameters, accepts_any, line, makes=makes, scores=scores, step=step)
+    return Entry(name, parameters, accepts_any, line, makes=bool(step), scores=scores, step=step)
 
 
 def _function(script: Module, node: Node) -> Node | None:

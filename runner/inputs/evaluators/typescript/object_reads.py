@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from runner.inputs.evaluators.typescript.parse import Module
 
 _LOOKED_AT = 20_000
-_HOPS = 5
+_LOOKED_INTO = 50
+"""Functions that are looked into for one."""
+_GLOBAL = ("parseInt", "parseFloat", "isNaN", "isFinite", "structuredClone", "encodeURIComponent", "btoa", "atob")
 _AROUND = ("non_null_expression", "parenthesized_expression", "as_expression", "satisfies_expression")
 _WORDS = (
     "length trim trimStart trimEnd toLowerCase toUpperCase includes indexOf lastIndexOf split match matchAll search "
@@ -30,14 +32,22 @@ class Reads(NamedTuple):
 
     keys: dict[str, bool]
     """By key, whether the function counts on it: it does not ask whether it is there."""
-    whole: bool
-    """Whether it hands the object on to what is not looked into, or does with it what is no reading of a key."""
+    unseen: bool
+    """Whether it hands the object on to a function of which the text does not tell what that reads."""
 
 
-def reads_of(script: Module, function: Node, name: str, hops: int = _HOPS) -> Reads:
-    """The keys that a function reads of its parameter `name`, also in functions of the script that it hands it to."""
+def reads_of(script: Module, function: Node, name: str, seen: set[tuple[int, str]] | None = None) -> Reads:
+    """
+    The keys that a function reads of its parameter `name`, also in functions of the script that it hands it to.
+
+    `seen` are those that have been looked into, with the names.
+    """
     keys: dict[str, bool] = {}
-    whole = False
+    unseen = False
+    seen = set() if seen is None else seen
+    if (function.id, name) in seen or len(seen) > _LOOKED_INTO:
+        return Reads(keys, unseen)
+    seen.add((function.id, name))
     for node in _uses(script, function, name):
         while (above := node.parent) is not None and above.type in _AROUND and above.named_children[0] == node:
             node = above
@@ -50,23 +60,18 @@ def reads_of(script: Module, function: Node, name: str, hops: int = _HOPS) -> Re
             index = above.child_by_field_name("index")
             if index is not None and index.type == "string":
                 _add(keys, script.text(index)[1:-1], above)
-            else:
-                whole = True
         elif kind == "variable_declarator" and (pattern := above.child_by_field_name("name")) is not None:
-            if pattern.type != "object_pattern":
-                whole = True
-                continue
-            for part in pattern.named_children:
-                whole |= part.type == "rest_pattern"
+            for part in pattern.named_children if pattern.type == "object_pattern" else ():
                 if (own := pattern_key(script, part)) is not None:
                     optional = part.type == "object_assignment_pattern" or "=" in script.text(part)
                     keys[own] = keys.get(own, False) or not optional
-        elif kind == "arguments" and hops and (inner := _handed(script, above, node, hops - 1)) is not None:
+        elif kind == "arguments":
+            inner = _handed(script, above, node, seen)
             keys = {key: keys.get(key, False) or needed for key, needed in (keys | inner.keys).items()}
-            whole |= inner.whole
+            unseen |= inner.unseen
         else:
-            whole |= kind not in ("if_statement", "unary_expression")
-    return Reads(keys, whole)
+            unseen |= kind == "spread_element"
+    return Reads(keys, unseen)
 
 
 def _uses(script: Module, function: Node, name: str) -> list[Node]:
@@ -113,28 +118,27 @@ def _is_asked(node: Node, above: Node) -> bool:
     return False
 
 
-def _handed(script: Module, given: Node, node: Node, hops: int) -> Reads | None:
+def _handed(script: Module, given: Node, node: Node, seen: set[tuple[int, str]]) -> Reads:
     """What a function of the script reads of what it is handed there."""
     call = given.parent
     called = call.child_by_field_name("function") if call is not None else None
-    function = None if called is None or called.type != "identifier" else script.resolved(called)
-    if function is None or function.type not in FUNCTIONS:
-        return None
+    if called is None or called.type not in ("identifier", "call_expression"):
+        return Reads({}, False)  # a method, such as `JSON.stringify`, and `new …`
+    function = script.resolved(called)
+    if function.type not in FUNCTIONS:
+        name = script.text(called, 40)
+        return Reads({}, called.type != "identifier" or not (name[:1].isupper() or name in _GLOBAL))
     at = [one for one in given.named_children if one.type != "comment"].index(node)
     alone = function.child_by_field_name("parameter")
     written = function.child_by_field_name("parameters")
     formals = [alone] if alone is not None else written.named_children if written is not None else []
     patterns = [one.child_by_field_name("pattern") or one for one in formals if one.type != "comment"]
-    if at >= len(patterns):
-        return None
-    pattern = patterns[at]
-    if pattern.type == "identifier":
-        return reads_of(script, function, script.text(pattern), hops)
-    if pattern.type != "object_pattern":
-        return None
+    pattern = patterns[at] if at < len(patterns) else None
+    if pattern is not None and pattern.type == "identifier":
+        return reads_of(script, function, script.text(pattern), seen)
     keys = {
         key: "=" not in script.text(part)
-        for part in pattern.named_children
+        for part in (pattern.named_children if pattern is not None and pattern.type == "object_pattern" else ())
         if (key := pattern_key(script, part)) is not None
     }
-    return Reads(keys, any(part.type == "rest_pattern" for part in pattern.named_children))
+    return Reads(keys, False)

@@ -102,6 +102,8 @@ class Module:
         """By name, the interfaces and type aliases."""
         self._brought: list[tuple[Node, frozenset[str] | None]] = []
         """What is imported from outside the script, with the names in it; without these where it runs for more."""
+        self._typed: set[str] = set()
+        """What is imported as a type by its word."""
         self._annotated: dict[int, Node] = {}
         """By the id of a constant's value, the type that is written for it."""
         self._hoisted: dict[str, Node] = {}
@@ -116,7 +118,7 @@ class Module:
         """The imports of which the script uses types alone: the compiler leaves them out."""
         if not any(names for _, names in self._brought):
             return []
-        used, typed = set(), set()
+        used, typed = set(), set(self._typed)
         cursor = self.root.walk()
         while True:
             node = cursor.node
@@ -331,6 +333,8 @@ class Module:
                 for name in _imported(child):
                     self.bindings[self.text(name)] = node
                     names.add(self.text(name))
+                    if name.parent is not None and any(one.type == "type" for one in name.parent.children):
+                        self._typed.add(self.text(name))
         self._foreign(node.child_by_field_name("source"), frozenset(names))
 
     def _foreign(self, source: Node | None, names: frozenset[str] | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import EvaluatorError
@@ -110,7 +111,7 @@ def refuse_imports(script: Module, where: str) -> None:
 
     for specifier, line in script.foreign:
         name = shown(specifier, 60)
-        if specifier.startswith((".", "/", "file:")) or is_beside(where, specifier):
+        if specifier.startswith((".", "/", "file:")) or (is_beside(where, specifier) and specifier != Path(where).stem):
             raise EvaluatorError(f"{where}:{line}: an evaluator is one file; copy what it needs of {name} into it")
         if why := import_problem(specifier):
             raise EvaluatorError(f"{where}:{line}: {name} cannot be imported: {why}")
@@ -166,7 +167,7 @@ def _parameters(
         read = reads_of(script, function, name).keys.keys()
         known = known if read.isdisjoint(OUTPUTS | REFERENCES) else ()
     if alone and not _is_by_position(script, named[0], known):
-        return _object(script, function, named[0], called)
+        return _object(script, function, named[0], where, called)
     return tuple(
         Parameter(name=script.text(formal.pattern), positional_only=True, required=not formal.optional)
         for formal in named
@@ -192,16 +193,29 @@ def _is_by_position(script: Module, formal: _Formal, known: Collection[str]) -> 
     if is_value(script, formal.annotation):
         return True
     # Nobody names the object of all so; a function that does would score the wrong thing without a word.
-    bare = formal.annotation is None or script.text(formal.annotation, 20).strip(": ") in ("any", "unknown")
-    return bare and plain_name(script.text(formal.pattern, 60)) in known
+    name = plain_name(script.text(formal.pattern, 60))
+    stated = "" if formal.annotation is None else script.text(formal.annotation, 60).strip(": ")
+    if stated not in ("", "any", "unknown"):  # a type from elsewhere
+        found = members(script, formal.annotation)
+        return name in OUTPUTS and len(known) > 2 and found.open and not found.required
+    return name in known
 
 
-def _object(script: Module, function: Node, formal: _Formal, called: str) -> tuple[tuple[Parameter, ...], bool]:
+def _object(
+    script: Module, function: Node, formal: _Formal, where: str, called: str
+) -> tuple[tuple[Parameter, ...], bool]:
     """The parameters in one object: those of its type, and where that leaves it open those that the function reads."""
     found: Members = members(script, formal.annotation)
     required, accepts_any = dict(found.required), found.open
     if found.open:
         read = reads_of(script, function, script.text(formal.pattern))
+        if called != NAME and not required and not read.keys and read.unseen:
+            name = script.text(formal.pattern, 60)
+            raise EvaluatorError(
+                f"{where}:{_line(function)}: what `{called}` reads of `{name}` cannot be seen without running the "
+                f"script; define `function evaluate({{ output, reference }}) {{ return {called}(…); }}`, as it is to "
+                "be called"
+            )
         if called != NAME and not required and not read.keys.keys() - OF_VALUES:  # one value
             return (Parameter(name=script.text(formal.pattern), positional_only=True),), False
         own = {key: needed for key, needed in read.keys.items() if key not in required and key not in OF_VALUES}

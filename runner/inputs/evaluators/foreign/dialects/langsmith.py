@@ -58,7 +58,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
 def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     page = module.functions.get(JAVASCRIPT_PAGE) if entry in (None, JAVASCRIPT_PAGE) else None
     some = [module.called(entry)] if entry is not None else [*module.functions.values()]
-    own = [one for one in some if one is not None and (_is_javascript(one) or named)]
+    own = [one for one in some if one is not None and (_is_javascript(one, module.source) or named)]
     function = page or (own[0] if len(own) == 1 else None)
     if function is None:
         return None
@@ -74,11 +74,13 @@ def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Fo
     return Found.of(module, function, sure=sure)._replace(parameters=row(columns, asked))
 
 
-def _is_javascript(function: Function) -> bool:
+def _is_javascript(function: Function, source: str) -> bool:
     """A function of one object with what LangSmith gives, or of a run and an example."""
     parts = {*function.parts}
     if parts:
         return parts <= _JAVASCRIPT and bool(parts & {"outputs", "referenceOutputs", "run", "example"})
+    if function.names == ("run",) and not re.search(r"\brun[?!]?\.(outputs|inputs|extra|child_runs)\b", source):
+        return False
     return function.names[:1] == ("run",) and function.names[1:] in ((), ("example",))
 
 

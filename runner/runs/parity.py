@@ -107,8 +107,8 @@ def pair(
         return [_found(evaluator, language, first), _found(other, None, last)]
     if len(sandboxes) < 2:
         raise InputError(
-            f"there is nothing to compare with; name two {Setting('sandboxes')}, or another script "
-            f"({Setting('other')}), or run it {Setting('twice')}"
+            f"there is nothing to compare with; name two sandboxes ({Setting('sandboxes')}), or another "
+            f"script ({Setting('other')}), or run it {Setting('twice')}"
         )
     return [_found(evaluator, language, sandbox) for sandbox in sandboxes]
 

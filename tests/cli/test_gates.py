@@ -54,7 +54,7 @@ def test_what_is_required(here: Path) -> None:
         "required 'mean>=0': could not be judged, 2 failed of 4 rows; fix them, or allow some with --max-failed 5%\n",
     )
     for wrong, words in (
-        (["--require", "mean"], "--require 'mean' is not METRIC OP NUMBER"),
+        (["--require", "mean"], "--require mean is not METRIC OP NUMBER"),
         (["--max-abstained", "x"], "write for example --max-abstained 5%, or --max-abstained 10"),
     ):
         result = run(*arguments, *wrong)

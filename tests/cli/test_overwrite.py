@@ -108,7 +108,7 @@ def test_more_rows_in_parts() -> None:
 
 def test_python_says_it_too() -> None:
     first = evaluate("seen.py", ROWS[:10], output="run/", sandbox=ONE)
-    with pytest.raises(OverwriteError, match="set `resume` to go on with it or `overwrite` to start anew"):
+    with pytest.raises(OverwriteError, match="add `resume` to go on with it or `overwrite` to start anew"):
         evaluate("seen.py", ROWS, output="run/", sandbox=ONE)
     assert issubclass(OverwriteError, OutputError)
     report = evaluate("seen.py", ROWS, output="run/", sandbox=ONE, resume=True)
@@ -120,7 +120,7 @@ def test_python_says_it_too() -> None:
         evaluate("seen.py", ROWS, output="run/", sandbox=ONE, resume=True, limit=4)
     assert evaluate("seen.py", ROWS, output="run/", sandbox=ONE, resume=True, limit=7).summary.rows == 7
     evaluate_all({"a": "seen.py"}, "rows.jsonl", output="several/", sandbox=ONE)
-    with pytest.raises(OverwriteError, match="-o several/a has rows"):
+    with pytest.raises(OverwriteError, match='output="several/a" has rows'):
         evaluate_all({"a": "seen.py"}, "rows.jsonl", output="several/", sandbox=ONE)
     evaluate_all({"a": "seen.py"}, "rows.jsonl", output="several/", sandbox=ONE, overwrite=True)
     evaluate("seen.py", "some-*.jsonl", output="parts/", sandbox=ONE)

@@ -119,7 +119,10 @@ def test_a_lost_row_is_no_difference(differing: Path) -> None:
 
 
 WRONG = [
-    (["three.jsonl"], "there is nothing to compare with; name two (--sandbox twice), or another script"),
+    (
+        ["three.jsonl"],
+        "there is nothing to compare with; name two sandboxes (--sandbox), or another script (--other), or run",
+    ),
     (["three.jsonl", "--sandbox", "wasm"], "there is nothing to compare with"),
     (["three.jsonl", *BOTH, "--sandbox", "wasm", "--other", "version.py"], "in two sandboxes at most"),
     (["-", *BOTH], "can be read only once"),

@@ -79,7 +79,7 @@ def test_a_file_does_not_decide_what_leaves(line: str, said: str, here: Path) ->
         assert done.exit_code == 2, done.output
         assert f"evalcell.toml, run default: {said}" in done.stderr
         assert done.stderr.endswith("if you trust it, add --trust-config\n")
-    with pytest.raises(InputError, match=r"set trust_config$"):
+    with pytest.raises(InputError, match=r"add `trust_config`$"):
         evaluate_project(progress=False)
     assert f"your word    {said}" in evalcell("config", COLUMNS="400").stdout
     assert sorted(os.listdir(here.parent)) == ["kept.jsonl", "project"]

@@ -245,7 +245,7 @@ def test_rows_beyond_the_memory_are_counted_and_not_kept() -> None:
     assert error is not None
     assert error.kind == "memory"
     assert error.message.startswith("1,000 rows are 0.2 MB of JSON, and aggregate can be given 0.1 MB")
-    assert "raise the memory limit to 3 MB" in error.message
+    assert "raise Limits(memory=…) to 3 MB" in error.message
     with gathered(3 << 20, 1000) as enough:
         assert len(json.loads(enough.read())) == 1000
 
@@ -345,7 +345,7 @@ def test_its_time_is_the_requests() -> None:
     found = report(body, aggregate_timeout=0.2, require=["aggregate>0"]).summary
     assert found.aggregate_error is not None
     assert found.aggregate_error.kind == "timeout"
-    assert "raise aggregate_timeout" in found.aggregate_error.message
+    assert "raise `aggregate_timeout`" in found.aggregate_error.message
     assert [gate.verdict for gate in found.gates] == ["unjudged"]
     with pytest.raises(InputError, match="aggregate_timeout"):
         report(body, aggregate_timeout=0)

@@ -120,7 +120,7 @@ def test_work_of_all_paths_on_one_row_is_bounded_by_its_calls_timeout(
     with pytest.raises(MappingError) as error:
         bind(evaluator, InputMapping(paths=mapping), timeout=1).arguments(row)
     assert why in str(error.value)
-    assert str(error.value).endswith("; narrow it, or raise the timeout")
+    assert str(error.value).endswith("; narrow it, or raise Limits(timeout=…)")
     if "looks" in why and len(mapping) > 1:
         assert bind(evaluator, InputMapping(paths=mapping), timeout=50).arguments(row)[1]
     with pytest.raises(MappingError, match=r"; narrow it$"):
@@ -217,7 +217,10 @@ def test_literals_must_be_json() -> None:
 def test_a_row_without_the_column_is_named() -> None:
     with pytest.raises(MappingError, match=r"^f\.jsonl:1: the row has no `reference` \(did you mean `Reference`\?\); "):
         binding("evaluate(reference)").arguments(case(metadata={"Reference": 1}))
-    with pytest.raises(MappingError, match=r"map another to `reference` \(it has `output`, `gold`\), or give"):
+    with pytest.raises(
+        MappingError,
+        match=r"another with InputMapping\(paths={\"reference\": \"COLUMN\"}\) \(it has `output`, `gold`\), or give",
+    ):
         binding("evaluate(reference)").arguments(case(output=1, metadata={"gold": 1}))
 
 

@@ -76,7 +76,10 @@ def test_names_for_keyword_arguments_may_be_declared() -> None:
 def test_columns_are_held_to_what_is_declared() -> None:
     binding = bind(parsed(script("output = {type = 'string'}\nk = {type = 'integer', default = 1}")))
     assert binding.arguments(case(output="a")) == ((), {"output": "a", "k": 1})
-    with pytest.raises(MappingError, match=r"^f\.jsonl:1: `output` must be text, not \[1\]; .*map another to `output`"):
+    with pytest.raises(
+        MappingError,
+        match=r"^f\.jsonl:1: `output` must be text, not \[1\]; .*map another with InputMapping\(paths={\"output\": ",
+    ):
         binding.arguments(case(output=[1]))
 
 

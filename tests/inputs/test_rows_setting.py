@@ -80,9 +80,9 @@ def test_an_object_is_refused_with_the_place_of_its_rows(tmp_path: Path, documen
 @pytest.mark.parametrize(
     ("name", "data", "place", "said"),
     [
-        ("d.json", json.dumps(NESTED), "dta", "no array at rows='dta'; arrays of objects are at `data`"),
-        ("d.json", json.dumps(NESTED), "n", "no array at rows='n'"),
-        ("d.csv", "output\na\n", "data", "d.csv is a table, in which rows='data' has no meaning"),
+        ("d.json", json.dumps(NESTED), "dta", 'no array at rows="dta"; arrays of objects are at `data`'),
+        ("d.json", json.dumps(NESTED), "n", 'no array at rows="n"'),
+        ("d.csv", "output\na\n", "data", 'd.csv is a table, in which rows="data" has no meaning'),
     ],
 )
 def test_a_place_without_rows_is_refused(tmp_path: Path, name: str, data: str, place: str, said: str) -> None:

@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 
 from runner import Report, RequirementError
 from runner.cli.commands.run import exit_code
-from runner.core.doors import speaking
 from runner.cli.values import mapping
+from runner.core.doors import speaking
 from runner.core.errors import MappingError
 from runner.core.types import Case, Continuous, Evaluator, InputMapping, Outcome, OutputConfig, Result
 from runner.engine.scoring.allowance import parse_most

@@ -130,5 +130,5 @@ def test_the_run_says_what_reaches_too_far() -> None:
 
     assert run(body()) == [
         "by pickle the script could reach the process that holds it, so it is loaded again for each row; "
-        "do without it, or choose the isolation batch, to be faster"
+        'do without it, or choose SandboxConfig(isolation="batch"), to be faster'
     ]

@@ -127,10 +127,10 @@ def test_a_column_that_no_result_carries_is_told_with_those_that_they_carry(tmp_
         compare_runs(path, path, by="language")
     assert str(caught.value) == (
         "no result carries a value of the column `language` (did you mean `lang`?); the results carry `lang`, `topic`; "
-        "name one of them, or keep the column in both runs"
+        'name one of them, or run both with keep="COLUMN"'
     )
     bare = write(tmp_path / f"bare{suffix}", BASE)
-    with pytest.raises(InputError, match="they carry no columns; keep the column in both runs"):
+    with pytest.raises(InputError, match='they carry no columns; run both with keep="COLUMN"'):
         compare_runs(bare, bare, cluster="language")
 
 

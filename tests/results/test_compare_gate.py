@@ -87,5 +87,5 @@ def test_a_gate_without_a_direction_is_refused_with_the_line_to_add(tmp_path: Pa
 
 
 def test_to_allow_what_is_inconclusive_needs_a_gate() -> None:
-    with pytest.raises(InputError, match="allow_inconclusive belongs to a gate"):
+    with pytest.raises(InputError, match="`allow_inconclusive` belongs to a gate"):
         evaluate("json-distance", "demo", limit=1, allow_inconclusive=True)

@@ -12,10 +12,12 @@ from click.testing import CliRunner
 
 from runner import evaluate
 from runner.cli.main import cli
+from runner.core.doors import speaking
 from sandboxes import Call, SandboxConfig
 from sandboxes.hints import BOX, WASM, Failure, Place, next_step
 from sandboxes.models import Limits
 from sandboxes.process.sandbox import ProcessConfig, ProcessSandbox
+from sandboxes.wording import Setting
 from tests.scripts import python
 
 TRIES = {
@@ -100,16 +102,16 @@ IN_WASM = {
     **dict.fromkeys(("argparse", "argv"), "a script has no command line"),
     "asyncio's subprocess": PROGRAMS,
     "zone": f"knows no time zones but datetime.timezone.utc; {PROCESS}",
-    "open": f"{PROCESS} with SandboxConfig(files={{'WORDS': 'words.txt'}}), and open os.environ[\"WORDS\"]",
-    "open for reading a key": "SandboxConfig(files={'CONFIG': 'config.json'})",
-    "beside": "SandboxConfig(files={'WORDS': 'more/words.txt'})",
+    "open": f'{PROCESS} with SandboxConfig(files={{"WORDS": "words.txt"}}), and open os.environ["WORDS"]',
+    "open for reading a key": 'SandboxConfig(files={"CONFIG": "config.json"})',
+    "beside": 'SandboxConfig(files={"WORDS": "more/words.txt"})',
     "folder": "a script sees none of your files",
     "/dev/null": f"io.StringIO() instead, or {PROCESS}",
     "/proc": "sees nothing of the machine",
     "sqlite": 'sqlite3.connect(":memory:")',
-    "environ": f"{PROCESS} with SandboxConfig(env=['OPENAI_API_KEY'])",
+    "environ": f'{PROCESS} with SandboxConfig(env=["OPENAI_API_KEY"])',
     "getenv": f"{PROCESS} with SandboxConfig(env=…)",
-    "own words": f"{PROCESS} with SandboxConfig(env=['MY_API_KEY'])",
+    "own words": f'{PROCESS} with SandboxConfig(env=["MY_API_KEY"])',
     "getlogin": "a sandbox has no terminal",
     "breakpoint": "print instead",
     "exit": "in place of sys.exit",
@@ -129,14 +131,14 @@ IN_PROCESS = {
     **dict.fromkeys(("argparse", "argv"), "a script has no command line"),
     **dict.fromkeys(("write", "makedirs"), KEPT),
     "asyncio's subprocess": PROGRAMS,
-    "open": "name it: SandboxConfig(files={'WORDS': 'words.txt'}), and open os.environ[\"WORDS\"]",
-    "open for reading a key": "SandboxConfig(files={'CONFIG': 'config.json'})",
-    "beside": "SandboxConfig(files={'WORDS': ",
+    "open": 'name it: SandboxConfig(files={"WORDS": "words.txt"}), and open os.environ["WORDS"]',
+    "open for reading a key": 'SandboxConfig(files={"CONFIG": "config.json"})',
+    "beside": 'SandboxConfig(files={"WORDS": ',
     "folder": "a script sees none of your files",
     "sqlite": 'sqlite3.connect(":memory:")',
-    "environ": "name it: SandboxConfig(env=['OPENAI_API_KEY'])",
+    "environ": 'name it: SandboxConfig(env=["OPENAI_API_KEY"])',
     "getenv": "name each: SandboxConfig(env=…)",
-    "own words": "name it: SandboxConfig(env=['MY_API_KEY'])",
+    "own words": 'name it: SandboxConfig(env=["MY_API_KEY"])',
     "getlogin": "no terminal",
     "getpwuid": 'os.environ["USER"]',
     "breakpoint": "print instead",
@@ -269,14 +271,15 @@ def test_an_error_of_the_scripts_own_gets_no_step() -> None:
 
 def test_a_variable_that_the_script_has_is_not_proposed() -> None:
     wrong = Failure("AuthenticationError", "Incorrect API key provided: check OPENAI_API_KEY")
-    assert "env=['OPENAI_API_KEY']" in str(next_step(wrong, BOX))
+    assert 'env=["OPENAI_API_KEY"]' in str(next_step(wrong, BOX))
     assert next_step(wrong, Place("box", env=("OPENAI_API_KEY",))) is None
 
 
 def test_the_command_line_says_it_in_options() -> None:
-    assert in_options("SandboxConfig(files={'MY_WORDS': 'my words.txt'})") == "--file 'MY_WORDS=my words.txt'"
-    assert in_options(f"{PROCESS} with SandboxConfig(env=['A_KEY'])") == "choose --sandbox process with --env A_KEY"
-    assert in_options(OPENED) == "choose --sandbox process with --allow-network"
+    with speaking("options"):
+        assert str(Setting("sandbox.files", {"MY_WORDS": "my words.txt"})) == "--file 'MY_WORDS=my words.txt'"
+        step = next_step(Failure("AuthenticationError", "Incorrect API key provided: check A_KEY"), WASM)
+        assert str(step).endswith("choose --sandbox process with --env A_KEY")
 
 
 def test_the_line_that_the_message_names_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,8 +303,8 @@ def test_a_tier_without_a_folder_names_what_it_lacks() -> None:
         "import tempfile\n    tempfile.mkdtemp()": "keep it in memory",
         "import multiprocessing\n    multiprocessing.get_context('fork').Lock()": "use threads",
         "import multiprocessing\n    multiprocessing.get_context('fork').Pool(2)": "use threads",
-        "open('words.txt').read()": "SandboxConfig(files={'WORDS': 'words.txt'})",
-        "open('/etc/hostname').read()": "SandboxConfig(files={'HOSTNAME': '/etc/hostname'})",
+        "open('words.txt').read()": 'SandboxConfig(files={"WORDS": "words.txt"})',
+        "open('/etc/hostname').read()": 'SandboxConfig(files={"HOSTNAME": "/etc/hostname"})',
     }
 
     async def said() -> list[str]:

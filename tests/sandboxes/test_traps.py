@@ -160,7 +160,7 @@ def test_trap_07_a_memory_limit_below_the_interpreters_own_size_is_told(backend:
     limits = LIMITS.model_copy(update={"memory": memory})
     found = evaluate(backend, "def evaluate(): return 1\n", calls(2), limits=limits)
     assert [(e.call, e.status) for e in found] == [(0, "memory"), (1, "memory")]
-    assert all(e.error and "raise the memory limit" in e.error.message for e in found)
+    assert all(e.error and "raise Limits(memory=…)" in e.error.message for e in found)
 
 
 def test_trap_08_what_needs_an_operating_system_does_not_end_the_call() -> None:

@@ -39,7 +39,7 @@ def worse_gate(
     the evaluator, an output or an input of the base are not those of the new run.
     """
     ways = Setting("direction", "maximize"), Setting("direction", "minimize")
-    refuse_undirected(made.direction, f"give {ways[0]} or {ways[1]}, or ")
+    refuse_undirected(made.direction, f"add {ways[0]} or {ways[1]}, or ")
     gate = f"fail-if-worse {figure(made.tolerance)}" if made.tolerance else "fail-if-worse"
     value, low, high = made.mean_difference, made.ci_low, made.ci_high
     between = "" if low is None or high is None else f", 95% interval {figure(low)} to {figure(high)}"

@@ -129,7 +129,7 @@ def _no_column(name: str, sources: tuple[Source, Source], sides: tuple[Side, Sid
             carried |= dict.fromkeys(columns_of(row))
     there = f"the results carry {listed(carried, 20)}; name one of them, or" if carried else "they carry no columns;"
     what = f"no result carries a value of the column `{printable(name, 60)}`{suggestion(name, carried)}"
-    return f"{what}; {there} run both with {Setting('keep', name)}"
+    return f"{what}; {there} run both with {Setting('keep', 'COLUMN')}"
 
 
 def _whole(

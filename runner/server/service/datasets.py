@@ -21,8 +21,8 @@ from runner.server.service.part import Part, threaded
 from runner.server.service.rows import looked_at
 from runner.server.service.types import DatasetRows
 from sandboxes.base import SandboxConfig
+from sandboxes.wording import Setting
 
-_ENCODING = re.compile(r', or give its encoding, such as encoding="[\w-]*"')
 _OWN_NAME = re.compile(r"(?<=[ \"'])rows\.(?=\w)")
 _AT_ONCE = 1 << 20
 """Bytes that are gathered before they go to the disk."""
@@ -131,7 +131,8 @@ def _of_sender(words: str, path: Path, file_name: str, name: str) -> str:
     """What was said of the file that was written here, as its sender can use it: only they can change the file."""
     words = words.replace(f"{path.parent}/", "").replace(path.name, file_name)
     words = _OWN_NAME.sub(lambda _: f"{name}.", words)
-    return _ENCODING.sub("", words)
+    encoding = re.escape(str(Setting("encoding", "_"))).replace("_", r"[\w-]*")
+    return re.sub(f", or give its encoding, such as {encoding}", "", words)
 
 
 @contextmanager

@@ -52,9 +52,9 @@ def test_rows_within_a_json_file(server: Live, client: httpx.Client, tmp_path: P
     refused = client.post("/v1/datasets", params={"name": "nested.json"}, content=data)
     assert refused.status_code == 422
     said = refused.json()["detail"]
-    assert said == 'nested.json holds an object whose rows seem to be in `data`: give rows="data"'
+    assert said == 'nested.json holds an object whose rows seem to be in `data`: give "rows": "data"'
     wrong = client.post("/v1/datasets", params={"name": "nested.json", "rows": "dta"}, content=data)
-    assert wrong.json()["detail"].endswith("no array at rows='dta'; arrays of objects are at `data`")
+    assert wrong.json()["detail"].endswith('no array at "rows": "dta"; arrays of objects are at `data`')
     no_place = client.post("/v1/datasets", params={"name": "nested.json", "rows": "a[?@.b]"}, content=data)
     assert (no_place.status_code, "names, numbers from 0" in no_place.text) == (422, True)
     kept = client.post("/v1/datasets", params={"name": "nested.json", "rows": "data"}, content=data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from runner.cli.messages import in_options
 from runner.core.errors import ColumnsError
 from runner.core.text import whole
 
@@ -13,7 +12,7 @@ from runner.core.text import whole
 def next_command(given: Sequence[str], error: ColumnsError) -> str:
     """What is wrong, and the whole command to run instead."""
     how = f"with the right {' and '.join(error.blanks)}" if error.blanks else "if these columns are the right ones"
-    return f"{in_options(error.why)}\nRun this, {how}:\n  {_command(given, error)}"
+    return f"{error.why}\nRun this, {how}:\n  {_command(given, error)}"
 
 
 def anew(given: Sequence[str]) -> str:

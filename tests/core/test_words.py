@@ -134,8 +134,8 @@ def test_no_door_says_the_words_of_another(spoken: DoorName) -> None:
 def test_no_message_of_the_library_names_a_field_of_python() -> None:
     """But those of functions, whose callers write Python."""
     named = re.compile(r"\b(Limits|SandboxConfig|InputMapping)\(\w+=")
-    own = (ROOT / "runner" / "inputs" / "evaluators" / "functions", ROOT / "runner" / "inputs" / "call.py")
-    own = (*own, ROOT / "runner" / "engine" / "arguments.py")
+    parts = ("inputs/evaluators/functions", "inputs/call.py", "engine/arguments.py")
+    own = tuple(ROOT / "runner" / part for part in parts)
     wrong = [text for path, text in library() if named.search(text) and not any(map(path.is_relative_to, own))]
     assert wrong == []
 

@@ -191,7 +191,7 @@ def test_what_is_no_modules_name_has_no_package(name: Any) -> None:
 
 def test_the_package_that_would_bring_the_module_is_named() -> None:
     assert missing("sklearn.metrics") == missing("sklearn")
-    assert missing("sklearn").startswith('add `dependencies = ["scikit-learn"]` to the script\'s header, or give ')
+    assert str(missing("sklearn")).startswith('add `dependencies = ["scikit-learn"]` to the script\'s header, or give ')
     assert (module_step("multiprocessing.pool"), module_step("_ctypes")) == (None, None)
 
 

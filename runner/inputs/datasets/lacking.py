@@ -317,7 +317,7 @@ def _of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:
     names = [key.name for key in keys]
     if {*BY_NAME}.isdisjoint(names) and all(key.name in columns for key in keys if key.required):
         return {"": "$.metadata"} if not {*names}.isdisjoint(columns) else {}
-    lacking = {name: name for name in names if name not in columns and name != "id"}
+    lacking = {name: name for name in names if name not in columns and name not in ("id", "metadata")}
     likely = likely_columns(lacking, [column for column in columns if column not in names])
     if not likely and lacking.keys() >= {*names}:
         return {}

@@ -107,6 +107,12 @@ def test_a_key_that_nothing_is_like_is_left_to_the_caller() -> None:
     with pytest.raises(ColumnsError) as lacking:
         runner.evaluate(evaluator, [{"response": "a", "id": "1"}])
     assert lacking.value.paths == {"doc.response": "response", "doc.zzz": "COLUMN"}
+    nested = read('def score(doc):\n    return float(doc["input"]["q"] == doc["metadata"]["q"])\n', "score")
+    row = {"input": {"q": 1}, "metadata": {"q": 1}}
+    with pytest.raises(ColumnsError) as lacking:
+        runner.evaluate(nested, [row])
+    assert lacking.value.paths == {"doc.input": "input", "doc.metadata": "metadata"}
+    assert runner.evaluate(nested, [row], mapping=InputMapping(paths=lacking.value.paths)).results[0].score == 1.0
     strange = read('def score(doc):\n    return float(doc["yyy"] == doc["zzz"])\n', "score")
     with pytest.raises(ColumnsError) as lacking:
         runner.evaluate(strange, [{"one": "a", "two": "b"}])

@@ -403,3 +403,15 @@ def test_a_module_of_a_fork_of_verl_is_not_its_package(line: str, names: list[st
         assert "add " not in told
     else:
         assert told == 'add `dependencies = ["verl"]` to the script\'s header'
+
+
+@pytest.mark.parametrize("raised", ["print(sys)", "raise RuntimeError('install the extra')"])
+@pytest.mark.parametrize("sandbox", ["wasm", "process"])
+def test_a_package_that_another_error_hides_is_named(raised: str, sandbox: str) -> None:
+    source = (
+        "def evaluate(output):\n    try:\n        import rapidfuzz\n        from levenshtein_none import x\n"
+        f"    except ImportError:\n        {raised}\n"
+    )
+    (found,) = evaluate(parse_evaluator(source, "script"), [{"output": "a"}], sandbox=sandbox).results
+    assert found.error is not None
+    assert "it hides another error: No module named 'rapidfuzz'; add `dependencies = [" in found.error.message

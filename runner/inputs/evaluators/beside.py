@@ -47,6 +47,12 @@ _IN_VERL |= {
 }
 """What verl's package brings of rewards; forks have more."""
 _MISSING = re.compile(r"No module named '(\w+)([\w.]*)")
+_BEFORE = re.compile(
+    r"^(?:\w+\.)*(?:ModuleNotFoundError|ImportError): (No module named '[\w.]+'.*)\n\n"
+    r"(?:During handling of the above exception|The above exception was the direct cause)",
+    re.MULTILINE,
+)
+"""In a traceback: what the error was raised after."""
 _NO_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 
@@ -117,12 +123,21 @@ def local_hint(message: str, beside: Mapping[str, str]) -> str | None:
     return f"{file} is not taken along: copy what the script needs of it into the script"
 
 
-def next_step(error: ScriptError, evaluator: Evaluator, packages: Sequence[str] = ()) -> str | None:
+def next_step(
+    error: ScriptError, evaluator: Evaluator, packages: Sequence[str] = (), *, hidden: bool = False
+) -> str | None:
     """
     The next step for a script's error; for a module that is not there, with all that the script imports.
 
+    `hidden`: the script raised another error after it, such as one of its own words.
+
     `packages` are the sandbox's. Files of the user's own are told first: without them, packages are installed in vain.
     """
+    before = _BEFORE.search(error.traceback)
+    if before is not None and not _MISSING.search(error.message):  # it hides the true cause
+        found = error.model_copy(update={"message": before[1], "traceback": "", "hint": None})
+        step = next_step(found, evaluator, packages, hidden=True)
+        return "; ".join(filter(None, (f"it hides another error: {before[1]}", step)))
     if local := local_hint(error.message, evaluator.beside):
         return local
     missing, no_name = _MISSING.search(error.message), _NO_NAME.search(error.message)
@@ -142,7 +157,8 @@ def next_step(error: ScriptError, evaluator: Evaluator, packages: Sequence[str] 
         )
     if missing is None:
         return error.hint
-    at_load, anywhere = _modules(evaluator.source)
+    at_load, anywhere = _modules(evaluator.source, tries=hidden)
+    at_load = () if hidden else at_load  # it has been loaded
     own = [name for name in at_load if name[0] == "." or _top(name) in evaluator.beside or is_own_file(name)]
     same = [name for name in anywhere if _top(name) == top] or [module]
     strangers = dict.fromkeys(_top(name) for name in (*at_load, *same) if name not in own and is_unknown(name))
@@ -197,8 +213,12 @@ class _Imports(NamedTuple):
 
 
 @lru_cache(8)
-def _modules(source: str) -> _Imports:
-    """The modules that a Python script imports, but those in a `try` that it can do without, or for types alone."""
+def _modules(source: str, tries: bool = False) -> _Imports:
+    """
+    The modules that a Python script imports, but those for types alone.
+
+    `tries`: also those in a `try`, which most can do without.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -218,7 +238,9 @@ def _modules(source: str) -> _Imports:
             names = [node.module if dotted else f"{node.module}.{alias.name}" for alias in node.names]
         anywhere |= dict.fromkeys(names)
         at_load |= dict.fromkeys(names if loading else ())
-        inside: Iterable[ast.AST] = node.handlers if isinstance(node, ast.Try) else ast.iter_child_nodes(node)
+        inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
+        if isinstance(node, ast.Try) and not tries:
+            inside = node.handlers
         if isinstance(node, ast.If) and expression(node.test).endswith("TYPE_CHECKING"):
             inside = node.orelse
         in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)

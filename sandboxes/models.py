@@ -19,7 +19,7 @@ class Limits(Record):
     timeout: float = Field(default=10.0, gt=0, le=86_400)
     """The time of one call."""
     load_timeout: float = Field(default=30.0, gt=0, le=86_400)
-    """The time in which the script must be loaded."""
+    """The time in which the script must be loaded. A run gives it as long as `timeout`, if this is left as it is."""
     memory: int = Field(default=256 * MB, gt=0, le=1 << 40)
     """The memory of the script, with that of its interpreter."""
     cpu: float | None = Field(default=None, gt=0, le=86_400)

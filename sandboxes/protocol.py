@@ -124,7 +124,9 @@ def execution(
     if raw.how == "timeout":
         told = f"the call took longer than {limits.timeout:g} s; raise {Setting('limits.timeout')}, or do less"
         if loading:
-            told = f"loading took longer than {limits.load_timeout:g} s; do less at module level"
+            most = limits.load_timeout  # a run gives loading as long as a call
+            limit = f"the timeout past {most:g} s" if most in (30, limits.timeout) else "load_timeout"
+            told = f"loading took longer than {most:g} s; raise {limit}, or do less at module level"
         return _failure(raw, limits, "timeout", "Timeout", told)
     if raw.how != "reply":
         return _death_execution(raw, limits, deaths[raw.how])

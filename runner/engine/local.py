@@ -62,7 +62,7 @@ async def score_grouped(
 
     Raises MappingError and UnsupportedConfigError first, SandboxError, and what `cases` raise, after what comes before.
     """
-    limits = limits or Limits()
+    limits = load_as_long(limits or Limits())
     fill, hash_given, quick = fill_and_hash(evaluator, mapping, limits.timeout)
     at_once = of_few(cases) or (at_hand if known is None else None) if quick and keep is None else None
     refuse_unfit(evaluator, sandbox)
@@ -85,6 +85,12 @@ async def score_grouped(
 
 
 score = one_by_one(score_grouped)
+
+
+def load_as_long(limits: Limits) -> Limits:
+    """The limits, by which loading has at least the time of a call, unless its own is other than the default."""
+    longer = limits.timeout > limits.load_timeout == Limits().load_timeout
+    return limits.model_copy(update={"load_timeout": limits.timeout}) if longer else limits
 
 
 class _Scoring:

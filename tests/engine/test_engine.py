@@ -12,7 +12,7 @@ import pytest
 
 from runner.core.types import Case, Result
 from runner.engine.batches import shared_batch
-from runner.engine.local import score
+from runner.engine.local import load_as_long, score
 from runner.engine.row import seed_of
 from sandboxes.base import Call, Execution, Limits, SandboxConfig
 from sandboxes.fake import FakeProgram, FakeSandbox, ok
@@ -183,3 +183,9 @@ def test_each_result_is_there_as_soon_as_those_before_it_are() -> None:
         return numbers
 
     assert asyncio.run(asyncio.wait_for(one_by_one(), 20)) == [1, 2, 3, 4, 5]
+
+
+def test_loading_has_the_time_of_a_call_where_its_own_is_left_as_it_is() -> None:
+    assert load_as_long(Limits(timeout=60)).load_timeout == 60
+    assert load_as_long(Limits(timeout=5)).load_timeout == 30
+    assert load_as_long(Limits(timeout=60, load_timeout=45)).load_timeout == 45

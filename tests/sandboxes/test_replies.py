@@ -208,3 +208,14 @@ def test_a_copy_of_limits_has_a_bound_of_its_own() -> None:
     assert limits.flood == 16 << 20
     assert limits.model_copy(update={"output": 1 << 20}).flood == 256 << 20
     assert Limits(**dict(limits)) == limits
+
+
+def test_the_limit_of_loading_is_named_with_what_raises_it() -> None:
+    for limits, told in (
+        (LIMITS.model_copy(update={"load_timeout": 3.0}), "raise load_timeout, or"),
+        (LIMITS.model_copy(update={"timeout": 10.0, "load_timeout": 30.0}), "raise the timeout past 30 s, or"),
+        (LIMITS.model_copy(update={"timeout": 60.0, "load_timeout": 60.0}), "raise the timeout past 60 s, or"),
+    ):
+        found = execution(Raw(7, "timeout", b"", 3.0), limits, loading=True)
+        assert found.error
+        assert told in found.error.message

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, named
-from .vendor import given, opened, said, text, waiting
+from copy import copy
+
+from .frame import TYPE_CHECKING, made_or_class
+from .vendor import given, making, opened, said, text, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,10 +15,13 @@ if TYPE_CHECKING:
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
     module = opened(source, DEEPEVAL_TELEMETRY_OPT_OUT="YES", DEEPEVAL_UPDATE_WARNING_OPT_IN="NO")
-    kind: Any = named(module, entry)
+    found, is_class = made_or_class(module, entry)
+    kind: Any = found if is_class else type(found)
     from deepeval.evaluate.utils import create_metric_data
     from deepeval.metrics import BaseMetric
     from deepeval.test_case import LLMTestCase
+
+    fields = set(LLMTestCase.model_fields) - {"input", "actual_output", "expected_output", "metadata", "name"}
 
     def prepared(row: dict[str, Any]) -> tuple[Any, Any]:
         reference = row.get("reference")
@@ -25,8 +30,10 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             actual_output=text(row.get("output")),
             expected_output=None if reference is None else text(reference),
             metadata=row.get("metadata"),
+            **{name: row[name] for name in row if name in fields},
         )
-        return kind(**given(row)), case
+        settings = {name: value for name, value in given(row).items() if name not in fields}
+        return making(kind, settings) if is_class else copy(found), case  # a metric keeps a row's result in itself
 
     def call(**row: Any) -> Any:
         metric, case = prepared(row)

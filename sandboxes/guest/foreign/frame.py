@@ -53,6 +53,14 @@ def named(module: ModuleType, entry: str) -> Callable[..., Any]:
     return called
 
 
+def made_or_class(module: ModuleType, entry: str) -> tuple[Any, bool]:
+    """What has the name, and whether it is a class. Raises NameError."""
+    found: Any = getattr(module, entry, None)
+    if found is None:
+        raise NameError(f"the script defines nothing named {entry}")
+    return found, isinstance(found, type)
+
+
 def finished(value: Any, result: Callable[[Any], Any]) -> Any:
     """`result` of what a script returned, at once or once it is awaited."""
     return _later(value, result) if hasattr(type(value), "__await__") else result(value)
@@ -110,6 +118,29 @@ class Record(dict[str, object]):
             return self[name]
         except KeyError:
             raise AttributeError(name) from None
+
+
+class PlainValue(dict[str, object]):
+    """A value that is no object, under the one key that it may be read by. Any other is refused, not None."""
+
+    def __init__(self, held: dict[str, Any], name: str, prefix: str, keys: frozenset[str]) -> None:
+        super().__init__(held)
+        self._words = name, prefix, keys
+
+    def __missing__(self, key: Any) -> Any:
+        """Raise TypeError, or KeyError for a key that the script is known to read."""
+        name, prefix, keys = self._words
+        if key in keys:
+            raise KeyError(key)
+        raise TypeError(f"the row's {name} is no object, and the script reads {key} of it; map {prefix}{key}")
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of the key, or the default. Raises TypeError for a key that is not known to be read."""
+        return super().get(key, default) if key in self else default
+
+    def __contains__(self, key: object) -> bool:
+        """Whether it is the key. Raises TypeError for one that is not known to be read."""
+        return super().__contains__(key) or (key not in self._words[2] and bool(self[key]))  # type: ignore[index]
 
 
 def parameters(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
@@ -223,9 +254,18 @@ def figures(found: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: one.get("score") for key, one in named_results.items()} | texts
 
 
-def as_object(value: Any, key: str) -> Any:
-    """The object, or one that has what is no object under the key."""
-    return value if isinstance(value, dict) else {} if value is None else {key: value}
+def as_object(value: Any, key: str, *others: str) -> Any:
+    """The object, also out of its JSON text, as CSV has it; or one that has what is no object under the key."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        import contextlib
+        import json
+
+        with contextlib.suppress(ValueError, RecursionError):
+            if {key, *others} & (parsed := json.loads(value)).keys():
+                return parsed
+    return {} if value is None else {key: value}
 
 
 def defaults(given: dict[str, Any], own: Mapping[str, bool], known: tuple[str, ...]) -> dict[str, Any]:

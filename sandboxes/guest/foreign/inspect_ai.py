@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, invalid, named, words
+from .frame import TYPE_CHECKING, invalid, is_async, named, words
 from .vendor import Kept, by_name, given, opened, plain, text, waiting
 
 if TYPE_CHECKING:
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
-    scorer = Kept(named(opened(source), entry))
+    factory = named(opened(source), entry)
+    # What a factory has made, `near_1 = near(1)`, is the scorer: an async function, or an instance with `__call__`.
+    scorer = Kept((lambda: factory) if is_async(factory) or not hasattr(factory, "__code__") else factory)
     from inspect_ai.model import ChatMessageUser, ModelOutput
     from inspect_ai.scorer import Target, value_to_float
     from inspect_ai.solver import TaskState

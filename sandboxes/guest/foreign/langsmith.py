@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .frame import (
     TYPE_CHECKING,
+    PlainValue,
     Record,
     abstained,
     as_object,
@@ -78,7 +79,15 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
     stub("langsmith.evaluation", **results, run_evaluator=_same, RunEvaluator=RunEvaluator)
     stub("langsmith.evaluation.evaluator", **results, run_evaluator=_same, RunEvaluator=RunEvaluator)
     module = load(source)
-    function = named(module, entry)
+    found: Any = getattr(module, entry, None)
+    made = isinstance(found, type)
+    if made or hasattr(found, "evaluate_run") or hasattr(found, "aevaluate_run"):
+        one = found() if made else found
+        own_kinds = (kind for kind in type(one).__mro__ if kind.__name__ != "RunEvaluator")
+        alone = not any("evaluate_run" in vars(kind) for kind in own_kinds)
+        function = one.aevaluate_run if alone else one.evaluate_run
+    else:
+        function = named(module, entry)
     own, _ = parameters(function)
     others = [name for name in own if name not in _SUPPORTED and not own[name]]
     by_place = bool(others) or list(own) == ["run", "example"] or page
@@ -126,35 +135,17 @@ def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[st
     """
     value, keys = row.get(name), read or [key]
     inside, columns = below(row, prefix), below(row, f"else.{prefix}")
-    if len(keys) > 1 and key not in keys and not isinstance(value, dict | None) and not inside and not columns:
+    alone = keys[0] if len(keys) == 1 else key
+    held = as_object(value, alone, *keys)
+    if value is None and name == "output" and name in row and not (inside or columns):
+        return {alone: None}  # LangSmith has what a function that returned nothing gave under a key, too
+    if isinstance(value, dict | None) or held.get(alone) is not value or inside or columns:
+        return {**columns, **held, **inside}
+    if len(keys) > 1 and key not in keys:
         raise TypeError(
             f"the row's {name} is no object, and the script reads {', '.join(keys)} of it; map {prefix}{keys[0]}"
         )
-    held = as_object(value, keys[0] if len(keys) == 1 else key)
-    if held is value or value is None or inside or columns:
-        return {**columns, **held, **inside}
     return PlainValue(held, name, prefix, frozenset(keys))
-
-
-class PlainValue(dict[str, object]):
-    """A value that is no object, under the one key that it may be read by. Any other is refused, not None."""
-
-    def __init__(self, held: dict[str, Any], name: str, prefix: str, keys: frozenset[str]) -> None:
-        super().__init__(held)
-        self._words = name, prefix, keys
-
-    def __missing__(self, key: Any) -> Any:
-        """Raise TypeError, or KeyError for a key that the script is known to read."""
-        name, prefix, keys = self._words
-        if key in keys:
-            raise KeyError(key)
-        raise TypeError(f"the row's {name} is no object, and the script reads {key} of it; map {prefix}{key}")
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        """Return the value of the key, or the default. Raises TypeError for a key that is not known to be read."""
-        if key in self or key in self._words[2]:
-            return super().get(key, default)
-        return self[key]
 
 
 def _same(function: Any) -> Any:

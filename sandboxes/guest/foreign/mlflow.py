@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from .frame import TYPE_CHECKING, finished, invalid, words
+from .frame import TYPE_CHECKING, PlainValue, as_object, finished, invalid, words
 from .vendor import Kept, by_name, given, opened, plain
 
 if TYPE_CHECKING:
@@ -12,8 +12,32 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words."""
+class NoObject(PlainValue):
+    """The same, where the script reads no key that is seen: it must not be compared, nor gone through, as an object."""
+
+    def _refuse(self, *_: object) -> Any:
+        name, prefix, _keys = self._words
+        raise TypeError(
+            f"the row's {name} is no object, and MLflow gives one here; map a key of it, such as {prefix}KEY"
+        )
+
+    __eq__ = __ne__ = __iter__ = keys = values = items = copy = __str__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+
+def object_of(value: Any, name: str, key: str, read: list[str]) -> dict[str, Any]:
+    """A row's word as an object; what is none stands under the key, or under the only one that is read."""
+    alone = read[0] if len(read) == 1 else key
+    held: dict[str, Any] = as_object(value, alone, *read)
+    if isinstance(value, dict | None) or held.get(alone) is not value:
+        return held
+    return (PlainValue if read else NoObject)(
+        held, name, f"{name}.", frozenset((alone, *read) if key in read else {alone})
+    )
+
+
+def wrap(source: str, entry: str, read: dict[str, list[str]]) -> Callable[..., Any]:
+    """The function that takes a row's words. `read`: by a row's word, the keys that the script reads of it."""
     found: Any = getattr(opened(source, MLFLOW_DISABLE_TELEMETRY="true"), entry)
     with contextlib.suppress(ImportError):  # the first row would import it, in each batch anew
         __import__("mlflow.evaluation")
@@ -25,11 +49,10 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
     def call(**row: Any) -> Any:
         called = scorer(given(row))
-        inputs, expectations = row.get("input"), row.get("reference")
         value = called.run(
-            inputs=inputs if isinstance(inputs, dict) else {"input": inputs},
+            inputs=object_of(row.get("input"), "input", "input", read["input"]),
             outputs=row.get("output"),
-            expectations=expectations if isinstance(expectations, dict) else {"expected_response": expectations},
+            expectations=object_of(row.get("reference"), "reference", "expected_response", read["reference"]),
         )
         return finished(value, lambda value: result(standardize_scorer_value(called.name, value), value))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, finished, invalid, named, words
+from .frame import TYPE_CHECKING, finished, invalid, made_or_class, words
 from .vendor import Kept, by_name, opened, said
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _MOST = 100
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
     quiet = {"OPIK_TRACK_DISABLE": "true", "OPIK_SENTRY_ENABLE": "false", "OPIK_USER_ANALYTICS_ENABLE": "false"}
-    kind = named(opened(source, **quiet), entry)
+    kind, is_class = made_or_class(opened(source, **quiet), entry)
     import opik
     from opik.evaluation.metrics import arguments_helpers, arguments_validator, base_metric
 
@@ -24,7 +24,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     counted = hasattr(base_metric, "_track_metric_creation")
     if counted:
         base_metric._track_metric_creation = lambda kind: None
-    metric = Kept(kind, at_once=counted)
+    metric = Kept(kind if is_class else lambda: kind, at_once=counted)
     if hasattr(opik, "is_tracing_active"):
         opik.is_tracing_active()  # it is remembered: else each batch reads Opik's settings anew
 

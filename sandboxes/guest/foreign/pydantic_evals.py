@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, invalid, named
+from .frame import TYPE_CHECKING, invalid, made_or_class
 from .vendor import Kept, by_name, given, opened, plain, waiting
 
 if TYPE_CHECKING:
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
-    evaluator = Kept(named(opened(source), entry))
+    found, is_class = made_or_class(opened(source), entry)
+    evaluator = Kept(found if is_class else lambda: found)
     from pydantic_evals.evaluators._run_evaluator import _EVALUATOR_OUTPUT_ADAPTER
     from pydantic_evals.evaluators.context import EvaluatorContext
     from pydantic_evals.otel._errors import SpanTreeRecordingError

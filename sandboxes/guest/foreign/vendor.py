@@ -61,9 +61,29 @@ class Kept:
         for known, made in self._others:
             if known == arguments:
                 return made
-        made = self._make(**arguments)
+        made = making(self._make, arguments)
         self._others.append((dict(arguments), made))
         return made
+
+
+def making(make: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """What a class or a factory makes. Raises TypeError, with the ways to give what it lacks."""
+    try:
+        return make(**arguments)
+    except TypeError:
+        import inspect
+
+        own = inspect.signature(make).parameters.values()
+        kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        lacking = [p.name for p in own if p.default is p.empty and p.kind not in kinds and p.name not in arguments]
+        if not lacking:
+            raise
+        name, given_so = make.__name__, ", ".join(f"{one}=…" for one in lacking)
+        raise TypeError(
+            f"{name} needs {', '.join(lacking)} to be made; give all rows a value: "
+            f"InputMapping(literals={{'{lacking[0]}': …}}), or add `metric = {name}({given_so})` to the end of the "
+            "script, and name `metric`"
+        ) from None
 
 
 def waiting(call: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:

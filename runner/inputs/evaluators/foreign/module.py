@@ -25,6 +25,7 @@ from sandboxes.base import Language
 PATTERN = "{…}"
 """As a parameter's name in JavaScript: an object that is taken apart."""
 _T = TypeVar("_T")
+_BASES = 20
 
 
 class SeveralError(EvaluatorError):
@@ -111,6 +112,12 @@ class ScriptModule:
             found = names_of(found.body).get(method) if isinstance(found, ast.ClassDef) else None
         return found if isinstance(found, CallableNode) else None
 
+    def uses(self, entry: str, *packages: str) -> bool:
+        """Whether a function of the script names anything that the script imports from one of these packages."""
+        names = {name for name, what in self.imports.items() if what.partition(".")[0] in packages}
+        node = self.names.get(entry.partition(".")[0])
+        return node is not None and any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node))
+
     def nodes(self) -> Iterator[ast.AST]:
         """All that is in a script in Python."""
         for statement in self.body:
@@ -185,6 +192,51 @@ def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title
             f'{naming(module.where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
         )
     return next(iter(found.items()), None)
+
+
+def instances(module: ScriptModule, kinds: Mapping[str, Function], functions: bool = False) -> dict[str, Function]:
+    """
+    The classes, and by their names what the script makes of them at its top level: `metric = Contains("a")`.
+
+    `functions`: what a function makes is meant, too.
+    """
+    made = {name: maker_of(module, name) for name in module.values}
+    return dict(kinds) | {
+        name: kinds[maker] for name, maker in made.items() if maker in kinds and (maker in module.classes or functions)
+    }
+
+
+def maker_of(module: ScriptModule, name: str) -> str:
+    """What is called where a name gets its value: `Contains` of `metric = Contains("a")`; else the name."""
+    value = module.values.get(name)
+    return dotted(value.func) if isinstance(value, ast.Call) else name
+
+
+def arguments_of(module: ScriptModule, name: str, depth: int = 0) -> tuple[str, ...]:
+    """What a class of the script cannot be made without, as far as its text tells it."""
+    kind, node = module.classes.get(name), module.names.get(name)
+    if kind is None or not isinstance(node, ast.ClassDef) or depth > _BASES:
+        return ()
+    if "__init__" in kind.methods:
+        return kind.methods["__init__"].required
+    own: tuple[str, ...] = ()
+    if any(one.rpartition(".")[2] == "dataclass" for one in _names(node.decorator_list)):
+        fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and one.value is None]
+        shared = [one for one in fields if "ClassVar" not in ast.unparse(one.annotation)]
+        own = tuple(one.target.id for one in shared if isinstance(one.target, ast.Name))
+    return tuple(
+        dict.fromkeys((*(each for base in kind.bases for each in arguments_of(module, base, depth + 1)), *own))
+    )
+
+
+def refuse_arguments(module: ScriptModule, name: str) -> None:
+    """Raise EvaluatorError for a class that needs arguments, with what to write."""
+    if names := arguments_of(module, name):
+        made = f"metric = {name}({', '.join(f'{one}=…' for one in names)})"
+        raise EvaluatorError(
+            f"{module.where}:{module.classes[name].line}: {name} needs {listed(names)} to be made; add "
+            f"`{made}`, with your values, to the end of the script, and name that: {naming(module.where, 'metric')}"
+        )
 
 
 def _imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:

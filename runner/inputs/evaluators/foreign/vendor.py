@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,7 +14,15 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import printable
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import Class, Function, ScriptModule, dotted, only
+from runner.inputs.evaluators.foreign.module import (
+    Class,
+    Function,
+    ScriptModule,
+    dotted,
+    instances,
+    only,
+    refuse_arguments,
+)
 from runner.inputs.evaluators.foreign.reads import asks, reads
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.inputs.evaluators.header import read_header
@@ -50,6 +59,12 @@ class Vendor:
     """The last parts of functions whose value is one of the vendor's, too: `bound = bind_evaluator(words, …)`."""
     bound: str = ""
     """A word by which a script says itself which columns it takes; then none is asked for."""
+    factories: bool = False
+    """A decorated function makes what judges: `near_1 = near(1)` is one, too."""
+    fields: tuple[str, ...] = ()
+    """What else the tool's case has, each by a column of its very name: `retrieval_context`."""
+    settable: bool = True
+    """`--set` gives a class its arguments; where all names are columns, only the script can."""
 
 
 def dialect(
@@ -68,12 +83,14 @@ def dialect(
 
 def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
     """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
-    candidates = dict(_candidates(module, vendor))
+    candidates = instances(module, dict(_candidates(module, vendor)), vendor.factories)
     candidates |= {name: Function(name, (), True, call.lineno) for name, call in _made(module, vendor)}
     candidate = only(module, candidates, entry, title)
     if candidate is None:
         return None
     name, function = candidate
+    if not vendor.settable:
+        refuse_arguments(module, name)
     for parameter in function.parameters:
         if parameter.required and parameter.name in vendor.never:
             raise EvaluatorError(
@@ -104,7 +121,37 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
         ]
         return row_by_name(function._replace(parameters=(*left,)), vendor.columns)
     known = dict(vendor.columns)
-    return row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
+    first = function.name.partition(".")[0]  # of what is made of a class, that class
+    entry = first if first in module.classes else entry
+    words = row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
+    read = [one for one in vendor.fields if reads(module, entry, one)]
+    seldom = [one for one in vendor.fields if one not in read and _mentions(module, one)]
+    fields = [Parameter(name=one, required=not _guards(module, entry, one), columns=(one,)) for one in read]
+    fields += [Parameter(name=one, required=False, columns=(one,)) for one in seldom]
+    if "output" in known and not any(_mentions(module, name) for name in ("output", *known["output"])):
+        others = bool(read) or any(one.required for one in words if one.name != "output")
+        words = (words[0].model_copy(update={"required": not others}), *words[1:])
+    return (*words, *fields)
+
+
+def _mentions(module: ScriptModule, name: str) -> bool:
+    """Whether a script has the word anywhere, as a name, a parameter, an attribute or a text."""
+    return re.search(rf"(?<!\w){name}(?!\w)", module.source) is not None
+
+
+def _guards(module: ScriptModule, entry: str, name: str) -> bool:
+    """Whether a class asks somewhere if an attribute is there: without it, it is its own to say what that means."""
+    for node in ast.walk(module.names.get(entry) or ast.Pass()):
+        match node:
+            case ast.Compare(left=ast.Attribute(attr=attribute), comparators=[ast.Constant(value=None)]):
+                tests = {attribute}
+            case ast.If(test=test) | ast.IfExp(test=test):
+                tests = {one.attr for one in ast.walk(test) if isinstance(one, ast.Attribute)}
+            case _:
+                continue
+        if name in tests:
+            return True
+    return False
 
 
 def _made(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, ast.Call]]:

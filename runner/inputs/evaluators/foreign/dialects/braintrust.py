@@ -71,7 +71,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     words = f"{name}(output, expected)" if function is None else function.words
     docstring = module.docstring or ("" if function is None else function.docstring)
     sure = name == _ENTRY or name in listed_scores
-    sure = sure or (entry is None and name in _users(module) and {*module.functions[name].names} <= _WORDS)
+    sure = sure or (name in _users(module) and {*module.functions[name].names} <= _WORDS)
     demand = set() if function is None else needs(module, function, "expected")
     if module.definition(name) is None:  # of what a call makes the text is not seen
         demand.discard("input")
@@ -109,6 +109,8 @@ def _asked(module: ScriptModule, entry: str, named: bool, listed_scores: Mapping
     function = module.called(entry)
     if entry in _scorers(module) or listed_scores.get(entry):
         return entry
+    if entry in _users(module) and _is_marked(module.functions[entry]):
+        return entry
     if function is not None and "expected" in function.names and (named or {*function.required} <= _WORDS):
         return entry
     return entry if named and (function is not None or entry in module.values) else None
@@ -139,7 +141,7 @@ def _seen(module: ScriptModule, named: bool, listed_scores: Mapping[str, bool]) 
         return _of_eval(module, listed_scores)
     scorers = _scorers(module)
     own = [name for name, one in module.functions.items() if {"output", "expected"} <= {*one.names}]
-    own = own or [name for name in _users(module) if {"input", "output"} <= {*module.functions[name].names}]
+    own = own or [name for name in _users(module) if _is_marked(module.functions[name])]
     found = (
         own
         or [name for name in scorers if name in module.classes]
@@ -206,14 +208,15 @@ def _scorers(module: ScriptModule) -> list[str]:
 
 
 def _users(module: ScriptModule) -> list[str]:
-    """The script's functions that use a scorer which it imports by its name."""
-    brought = {name for name, what in module.imports.items() if _is_scorer(what)}
-    return [
-        node.name
-        for node in module.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in module.functions
-        if any(isinstance(one, ast.Name) and one.id in brought for one in ast.walk(node))
-    ]
+    """The script's functions that use a scorer or a score of the package, and return no other tool's evaluation."""
+    own = [one for one in module.functions if "." not in one and module.uses(one, *_PACKAGES)]
+    return [one for one in own if not module.uses(one, "langfuse", "langsmith")]
+
+
+def _is_marked(function: Function) -> bool:
+    """A function of an input and its output, or of an output and others of Braintrust's words."""
+    own = {*function.names}
+    return {"input", "output"} <= own or ("output" in own and own <= _WORDS)
 
 
 def _is_scorer(name: str) -> bool:

@@ -14,6 +14,7 @@ DIALECT = dialect(
         bases=("BaseMetric",),
         methods=("measure",),
         columns={"output": ("actual_output",), "reference": ("expected_output",)},
+        fields=("retrieval_context", "context", "tools_called", "expected_tools", "token_cost", "completion_time"),
     ),
     {
         "output": "test_case.actual_output",

@@ -8,7 +8,7 @@ DIALECT = dialect(
     "inspect",
     "an Inspect scorer",
     "inspect_ai",
-    Vendor("inspect_ai", ("inspect-ai",), decorators=("scorer",), columns={"reference": ("target",)}),
+    Vendor("inspect_ai", ("inspect-ai",), decorators=("scorer",), columns={"reference": ("target",)}, factories=True),
     {
         "output": "state.output.completion",
         "reference": "target",

@@ -60,24 +60,33 @@ def _of_page(module: ScriptModule, named: bool) -> Function | None:
 
 def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
-    ours = _takes_keywords if named else _is_ours
-    found = {one.name: one for one in some if one is not None and "." not in one.name and ours(one)}
-    if entry is None:  # one that is called once, after all rows, is not meant beside those of a row
-        found = {name: one for name, one in found.items() if _RUN not in one.names} or found
-    alone = only(module, found, None, "a Langfuse evaluator")
+    found = {
+        one.name: one
+        for one in some
+        if one is not None and "." not in one.name and (_is_ours(module, one) or (named and _takes_keywords(one)))
+    }
+    rows = {name: one for name, one in found.items() if _RUN not in one.names}
+    alone = only(module, rows or found, None, "a Langfuse evaluator")  # what judges all rows is asked for by its name
     return None if alone is None else alone[1]
 
 
 def _takes_keywords(function: Function) -> bool:
     """One that can be called with Langfuse's keywords, which are more than those that it knows."""
-    return _is_ours(function) or (bool(function.names or function.accepts_any) and {*function.required} <= _KEYWORDS)
+    return bool(function.names or function.accepts_any) and {*function.required} <= _KEYWORDS
 
 
-def _is_ours(function: Function) -> bool:
+def _is_ours(module: ScriptModule, function: Function) -> bool:
+    """A function of Langfuse's keywords; of those that others have, too, only in a script that uses Langfuse."""
     own = function.names
     if _RUN in own:
         return set(function.required) <= {_RUN}
-    return "output" in own and ("expected_output" in own or (function.accepts_any and "input" in own))
+    if "output" not in own:
+        return False
+    if "expected_output" in own:
+        return True
+    others = module.uses(function.name, "autoevals", "braintrust", "braintrust_core")
+    shared = function.accepts_any and "input" in own
+    return shared and ("langfuse" in module.source.lower() if not others else module.uses(function.name, "langfuse"))
 
 
 def _program(evaluator: Evaluator) -> str:

@@ -9,7 +9,15 @@ from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.evidence import reads_object
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import Function, ScriptModule, needed, only, read_python
+from runner.inputs.evaluators.foreign.module import (
+    Function,
+    ScriptModule,
+    instances,
+    needed,
+    only,
+    read_python,
+    refuse_arguments,
+)
 from runner.inputs.evaluators.foreign.reads import asks, keys, uses
 from runner.inputs.evaluators.foreign.summaries import takes_lists
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
@@ -42,11 +50,14 @@ _STUBS = {
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if module.language == "typescript":
         return _read_javascript(module, entry, named)
-    function = _function(module, entry, named)
-    if function is None:
+    named_function = _function(module, entry, named)
+    if named_function is None:
         return None
+    name, function = named_function
+    refuse_arguments(module, name)
     packages = needed(module, _STUBS, {"langsmith": "langsmith"})
-    found = Found.of(module, function, packages, sure=function.name == PAGE)
+    found = Found.of(module, function, packages, sure=function.name == PAGE or name != function.name)
+    found = found._replace(entry=name)
     own = set(function.names)
     summary = bool(own & {"runs", "examples"}) or (
         not own & {"run", "example"} and takes_lists(module, function.name, _WORDS)
@@ -123,16 +134,28 @@ def _keys(module: ScriptModule, function: Function, word: str) -> list[str]:
     return [key.name for key in keys(module, function.name, name, *objects)]
 
 
-def _function(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
-    """The function that is asked for, or the only one that is written for LangSmith."""
+def _function(module: ScriptModule, entry: str | None, named: bool) -> tuple[str, Function] | None:
+    """The function that is asked for, or the only one that is written for LangSmith, with the name that it goes by."""
     if entry is None and PAGE in module.functions:
-        return module.functions[PAGE]
+        return PAGE, module.functions[PAGE]
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
-    found = {one.name: one for one in some if one is not None and _is_ours(one)}
+    found = {one.name: one for one in some if one is not None and _is_ours(module, one)}
     if not found and named:
         found = {one.name: one for one in some if one is not None and _takes_two(module, one)}
-    alone = only(module, found, None, "a LangSmith evaluator")
-    return None if alone is None else alone[1]
+    kinds = instances(module, _classes(module))
+    if entry is None:
+        return only(module, found | kinds, None, "a LangSmith evaluator")
+    return only(module, found or kinds, entry, "a LangSmith evaluator")
+
+
+def _classes(module: ScriptModule) -> dict[str, Function]:
+    """The script's classes with `evaluate_run`, which LangSmith calls with a run and its example."""
+    return {
+        kind.name: kind.methods[method]
+        for kind in module.classes.values()
+        for method in ("aevaluate_run", "evaluate_run")
+        if method in kind.methods and kind.methods[method].names and kind.bases
+    }
 
 
 def _takes_two(module: ScriptModule, function: Function) -> bool:
@@ -141,20 +164,22 @@ def _takes_two(module: ScriptModule, function: Function) -> bool:
     return len(required) == 2 and any(reads_object(module, function, name, _OF_RUNS) for name in required)
 
 
-def _is_ours(function: Function) -> bool:
-    names = set(function.required)
-    if not names or "." in function.name:
+def _is_ours(module: ScriptModule, function: Function) -> bool:
+    own, required = function.names, {*function.required}
+    if "." in function.name or not own or own[0] not in _SUPPORTED or not required <= _SUPPORTED:
         return False
-    pairs = ({"run", "example"}, {"runs", "examples"})
-    marks = names if names in pairs else names & {"outputs", "reference_outputs"}
-    return bool(marks) and names <= _SUPPORTED and function.names[0] in _SUPPORTED
+    if {"run", "example"} <= {*own} or {"runs", "examples"} <= {*own} or {"outputs", "reference_outputs"} <= {*own}:
+        return True
+    if required == {"run"}:
+        return reads_object(module, function, "run", {"outputs", *_OF_RUNS}) is True
+    return bool(required & {"outputs", "reference_outputs"})
 
 
 def _program(evaluator: Evaluator) -> str:
     if evaluator.language == "typescript":
         return program("langsmith", evaluator, read=_read_keys(evaluator.source))
     module = read_python(evaluator.source, evaluator.name)
-    function = module.called(evaluator.entry or "")
+    function = module.called(evaluator.entry or "") or instances(module, _classes(module)).get(evaluator.entry or "")
     read = {word: _keys(module, function, word) for word in _OWN} if function else {}
     page, summary = evaluator.entry == PAGE, not evaluator.evaluates
     return program("langsmith", evaluator, page=page, summary=summary, read=read)

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.module import maker_of, read_python
+from runner.inputs.evaluators.foreign.reads import keys
 from runner.inputs.evaluators.foreign.vendor import Vendor, dialect
 
-DIALECT = dialect(
+
+def _program(evaluator: Evaluator) -> str:
+    module, entry = read_python(evaluator.source, evaluator.name), evaluator.entry or ""
+    kind = maker_of(module, entry)
+    name = f"{kind}.__call__" if kind in module.classes else entry
+    own = {"reference": "expectations", "input": "inputs"}
+    read = {word: [key.name for key in keys(module, name, parameter)] for word, parameter in own.items()}
+    return program("mlflow", evaluator, "vendor", read=read)
+
+
+_DIALECT = dialect(
     "mlflow",
     "an MLflow scorer",
     "mlflow",
@@ -21,3 +37,4 @@ DIALECT = dialect(
     {"output": "outputs", "reference": "expectations", "input": "inputs", "metadata": "(nothing)"},
     marks="one has the decorator @scorer, or is a subclass of Scorer",
 )
+DIALECT = replace(_DIALECT, version=2, program=_program)

@@ -14,7 +14,7 @@ from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.evidence import reads_object
 from runner.inputs.evaluators.foreign.guest import python_program
 from runner.inputs.evaluators.foreign.module import Function, ScriptModule, read_python
-from runner.inputs.evaluators.foreign.reads import keys
+from runner.inputs.evaluators.foreign.reads import keys, uses
 from runner.inputs.evaluators.foreign.types import DATA, ForeignDialect, Found, row
 from sandboxes.guest.foreign.openai import formula
 from sandboxes.guest.foreign.similarity import METRICS
@@ -67,6 +67,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         columns = ("output_tools", "tool_calls")
         fields.append(Parameter(name="sample.output_tools", required=True, columns=columns))
         output = output.model_copy(update={"required": bool(of_sample & (_OF_SAMPLES - {"output_tools"}))})
+    elif function.names and not uses(module, function.name, function.names[0]) and fields:
+        output = output.model_copy(update={"required": False})  # it grades the item alone
     found = Found.of(module, function, sure=function.name == _ENTRY)
     return found._replace(parameters=(output, *words, *fields))
 

@@ -8,7 +8,9 @@ DIALECT = dialect(
     "opik",
     "an Opik metric",
     "opik",
-    Vendor("opik", ("opik",), bases=("BaseMetric",), methods=("score",), never=("task_span",), by_column=()),
+    Vendor(
+        "opik", ("opik",), bases=("BaseMetric",), methods=("score",), never=("task_span",), by_column=(), settable=False
+    ),
     {},
     marks="one is a subclass of BaseMetric with `score`",
 )

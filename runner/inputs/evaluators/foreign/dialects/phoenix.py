@@ -7,7 +7,7 @@ from dataclasses import replace
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
+from runner.inputs.evaluators.foreign.module import ScriptModule, maker_of, read_python
 from runner.inputs.evaluators.foreign.reads import asks, keys
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.inputs.evaluators.foreign.vendor import Vendor, packages_of, read_marked
@@ -69,6 +69,7 @@ def _is_of_experiments(module: ScriptModule) -> bool:
 
 
 def _method(module: ScriptModule, entry: str) -> str:
+    entry = maker_of(module, entry)
     kind = module.classes.get(entry)
     method = next((name for name in _EXPERIMENTS.methods if kind is not None and name in kind.methods), "")
     return f"{entry}.{method}" if method else entry

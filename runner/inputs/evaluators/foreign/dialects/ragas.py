@@ -6,9 +6,9 @@ import ast
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import listed, printable, suggestion
-from runner.core.types import Evaluator
+from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import ScriptModule, only
+from runner.inputs.evaluators.foreign.module import ScriptModule, maker_of, only
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.inputs.evaluators.foreign.vendor import Vendor, packages_of, read_marked
 
@@ -37,6 +37,7 @@ _VENDOR = Vendor(
     bases=("SingleTurnMetric", "BaseMetric", "SimpleBaseMetric"),
     methods=("_single_turn_ascore", "ascore"),
     columns={"output": ("response",), "input": ("user_input",), "reference": ("reference",)},
+    fields=("retrieved_contexts", "reference_contexts", "retrieved_context_ids", "reference_context_ids", "rubrics"),
 )
 _COLUMNS = {"output": ("response",), "input": ("user_input",)}
 _MODELS = ("MetricWithLLM", "MetricWithEmbeddings", "SimpleLLMMetric")
@@ -45,7 +46,7 @@ _MODELS = ("MetricWithLLM", "MetricWithEmbeddings", "SimpleLLMMetric")
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     marked = read_marked(module, entry, _VENDOR, _TITLE)
     if marked is not None:
-        kind = module.classes.get(marked.entry)
+        kind = module.classes.get(maker_of(module, marked.entry))
         if kind is None:
             function = module.functions[marked.entry]
             own = {"response": "output", "user_input": "input"}
@@ -70,6 +71,10 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     packages = tuple(dict.fromkeys((*packages_of(module, _VENDOR), *needed)))
     needs = ("reference",) if metric in _WITH_REFERENCE else ()
     words = row(_COLUMNS, needs)
+    if metric not in _WITH_REFERENCE:
+        unit = "context_ids" if metric.startswith("IDBased") else "contexts"
+        fields = [Parameter(name=f"{side}_{unit}", columns=(f"{side}_{unit}",)) for side in ("retrieved", "reference")]
+        words = (words[0].model_copy(update={"required": False}), *words[1:], *fields)
     return Found(name, words, signature=metric, packages=packages, docstring=module.docstring, sure=True)
 
 

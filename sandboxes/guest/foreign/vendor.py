@@ -139,7 +139,9 @@ def text(value: Any) -> str:
 
 
 def plain(value: Any, explanation: str | None = None) -> dict[str, Any] | None:
-    """A number as score, text as label, a bool as both; None for anything else."""
+    """A number as score, text as label, a bool as both, numpy's too; None for anything else."""
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        value = bool(value)
     if isinstance(value, bool):
         return {"label": str(value), "score": 1.0 if value else 0.0, "explanation": explanation}
     if isinstance(value, str):

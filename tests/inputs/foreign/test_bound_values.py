@@ -10,6 +10,7 @@ import runner
 from runner.core.errors import EvaluatorError
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.guest.foreign.mlflow import object_of
+from sandboxes.guest.foreign.vendor import plain
 
 
 def read(source: str, entry: str | None = None) -> tuple[str | None, str | None]:
@@ -139,8 +140,7 @@ def test_a_metric_of_opik_that_needs_arguments_is_refused_with_what_to_write() -
 
 def test_nothing_as_an_output_stands_under_the_key_that_is_read() -> None:
     source = "def f(outputs, reference_outputs):\n    return outputs['answer'] == reference_outputs['label']\n"
-    rows = [{"output": None, "label": "a"}, {"output": "a", "label": "a"}]
-    assert scores(source, *rows) == [0.0, 1.0]
+    assert scores(source, {"output": None, "label": "a"}, {"output": "a", "label": "a"}) == [0.0, 1.0]
 
 
 def test_an_object_in_the_text_of_a_cell_is_read_by_its_keys() -> None:
@@ -198,3 +198,38 @@ def test_an_instance_of_phoenix_is_read_as_its_class() -> None:
     )
     assert required(source) == {"output", "reference"}
     assert required(f"{source}same = Same()\n") == {"output", "reference"}
+
+
+LM_EVAL = (
+    "def process_results(doc, results):\n    good = results[0].strip() == doc['answer']\n"
+    "    return {'exact_match': int(good), 'pair': (1, 2), 'long': len(results[0])}\n"
+)
+LIKELY = (
+    "def process_results(doc, results):\n    (value, greedy), = results\n    return {'acc': greedy, 'value': value}\n"
+)
+
+
+def test_a_task_of_lm_eval_is_given_a_row_of_its_samples_or_of_its_dataset() -> None:
+    assert read(LM_EVAL) == ("lm-eval", "process_results")
+    assert read("def process_results_mgsm(doc, prediction):\n    return {}\n") == ("lm-eval", "process_results_mgsm")
+    rows: list[dict[str, Any]] = [
+        {"doc": {"answer": "4"}, "filtered_resps": [" 4"], "target": "5"},
+        {"answer": "4", "output": "4"},
+        {"answer": "4", "output": "5"},
+        {"doc": '{"answer": "4"}', "output": ["4"]},
+    ]
+    found = runner.evaluate(parse_evaluator(LM_EVAL, "script"), rows, sandbox="wasm").results
+    assert [one.outputs["exact_match"].score for one in found] == [1, 1, 0, 1]
+    assert set(found[0].outputs) == {"exact_match", "long"}
+
+
+def test_a_likelihood_of_lm_evals_samples_is_a_number_and_a_bool() -> None:
+    (found,) = runner.evaluate(
+        parse_evaluator(LIKELY, "script"), [{"doc": {}, "filtered_resps": [["-4.5", "False"]]}], sandbox="wasm"
+    ).results
+    assert (found.outputs["acc"].score, found.outputs["value"].score) == (0.0, -4.5)
+
+
+def test_a_bool_of_numpy_is_a_bool() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert plain(numpy.argmax([3, 1]) == 0) == {"label": "True", "score": 1.0, "explanation": None}

@@ -19,6 +19,7 @@ _MODULES = {
     "openai": "runner.inputs.evaluators.foreign.dialects.openai",
     "trl": "runner.inputs.evaluators.foreign.dialects.trl",
     "verl": "runner.inputs.evaluators.foreign.dialects.verl",
+    "lm-eval": "runner.inputs.evaluators.foreign.dialects.lm_eval",
     "inspect": "runner.inputs.evaluators.foreign.dialects.inspect",
     "deepeval": "runner.inputs.evaluators.foreign.dialects.deepeval",
     "mlflow": "runner.inputs.evaluators.foreign.dialects.mlflow",

@@ -125,7 +125,7 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
     entry = first if first in module.classes else entry
     words = row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
     read = [one for one in vendor.fields if reads(module, entry, one)]
-    seldom = [one for one in vendor.fields if one not in read and _mentions(module, one)]
+    seldom = [one for one in vendor.fields if one not in read and f".{one}" in module.source]
     fields = [Parameter(name=one, required=not _guards(module, entry, one), columns=(one,)) for one in read]
     fields += [Parameter(name=one, required=False, columns=(one,)) for one in seldom]
     if "output" in known and not any(_mentions(module, name) for name in ("output", *known["output"])):

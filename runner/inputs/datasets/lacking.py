@@ -255,12 +255,12 @@ def _parts(
 
     for parameter, column in likely.items():
         value = None if row is None else getattr(row, column, None) if column in BY_NAME else row.metadata.get(column)
-        if column and not isinstance(value, str | int | float | list):
+        if isinstance(value, dict):
             continue
         read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
         if not column and {*read}.isdisjoint(own):
             continue
-        if len(read) == 1:
+        if len(read) == 1 and (value is not None or read[0] in own):
             yield parameter, {f"{parameter}.{read[0]}": written(read[0] if read[0] in own else column)}
         elif not {*read}.isdisjoint(own):
             near = {key: get_close_matches(key, own, 1, 0.6) for key in read}

@@ -23,6 +23,14 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
     fields = set(LLMTestCase.model_fields) - {"input", "actual_output", "expected_output", "metadata", "name"}
 
+    def tools_of(value: Any) -> Any:
+        from deepeval.test_case import ToolCall
+
+        if not isinstance(value, list):
+            return value
+        named_alone = [{"name": one} if isinstance(one, str) else one for one in value]
+        return [ToolCall(**one) if isinstance(one, dict) else one for one in named_alone]
+
     def prepared(row: dict[str, Any]) -> tuple[Any, Any]:
         reference = row.get("reference")
         case = LLMTestCase(
@@ -30,7 +38,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             actual_output=text(row.get("output")),
             expected_output=None if reference is None else text(reference),
             metadata=row.get("metadata"),
-            **{name: row[name] for name in row if name in fields},
+            **{name: tools_of(row[name]) if "tools" in name else row[name] for name in row if name in fields},
         )
         settings = {name: value for name, value in given(row).items() if name not in fields}
         return making(kind, settings) if is_class else copy(found), case  # a metric keeps a row's result in itself

@@ -305,11 +305,12 @@ KEYS = {
 def test_keys_that_are_read_of_flat_columns_are_proposed_as_parts_of_an_object(dialect: str) -> None:
     evaluator = parse_evaluator(KEYS[dialect], "script")
     assert evaluator.dialect == (None if dialect == "native" else dialect)
-    rows = [{"answer": "a", "label": "a"}, {"answer": "a", "label": "b"}]
-    with pytest.raises(ColumnsError) as caught:
-        runner.evaluate(evaluator, rows)
-    report = runner.evaluate(evaluator, rows, mapping=caught.value.paths)
-    assert [one.score for one in report.results] == [1.0, 0.0]
+    for same, other in (("a", "b"), (["a"], ["b"]), (None, ["b"])):
+        rows = [{"answer": same, "label": same}, {"answer": same, "label": other}]
+        with pytest.raises(ColumnsError) as caught:
+            runner.evaluate(evaluator, rows)
+        report = runner.evaluate(evaluator, rows, mapping=caught.value.paths)
+        assert [one.score for one in report.results] == [1.0, 0.0]
 
 
 def test_an_object_is_made_of_several_columns_and_values() -> None:

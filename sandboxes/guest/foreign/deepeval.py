@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 
 from .frame import TYPE_CHECKING, made_or_class
-from .vendor import given, making, opened, said, text, waiting
+from .vendor import given, making, opened, said, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +34,8 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     def prepared(row: dict[str, Any]) -> tuple[Any, Any]:
         reference = row.get("reference")
         case = LLMTestCase(
-            input=text(row.get("input", "")),
-            actual_output=text(row.get("output")),
+            input=text_or_none(row, "input") or "",
+            actual_output=text_or_none(row, "output"),
             expected_output=None if reference is None else text(reference),
             metadata=row.get("metadata"),
             **{name: tools_of(row[name]) if "tools" in name else row[name] for name in row if name in fields},

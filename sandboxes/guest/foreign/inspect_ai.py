@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING, invalid, is_async, named, words
-from .vendor import Kept, by_name, given, opened, plain, text, waiting
+from .vendor import Kept, by_name, given, opened, plain, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,8 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     quiet()
 
     async def call(**row: Any) -> Any:
-        question, target = text(row.get("input", "")), target_of(row.get("reference"))
-        output = ModelOutput.from_content("evalcell", text(row.get("output")))
+        question, target = text_or_none(row, "input") or "", target_of(row.get("reference"))
+        output = ModelOutput.from_content("evalcell", text_or_none(row, "output") or "")
         state = TaskState(
             model="evalcell",
             sample_id=1,

@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from .frame import TYPE_CHECKING, invalid, parameters, words
-from .vendor import Kept, by_name, given, opened, plain, text, waiting
+from .vendor import Kept, by_name, given, opened, plain, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +73,7 @@ def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
     columns = {**(row.get("metadata") or {}), **row}
     for ours, theirs in (("output", "response"), ("input", "user_input")):
         if ours in row:
-            columns[theirs] = text(row[ours])
+            columns[theirs] = text_or_none(row, ours)
     if row.get("reference") is not None:
         columns["reference"] = text(row["reference"])
     return columns

@@ -138,6 +138,11 @@ def text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def text_or_none(row: Mapping[str, Any], name: str) -> str | None:
+    """A row's word as text; nothing stays nothing, and is not the text `null`."""
+    return None if row.get(name) is None else text(row[name])
+
+
 def plain(value: Any, explanation: str | None = None) -> dict[str, Any] | None:
     """A number as score, text as label, a bool as both, numpy's too; None for anything else."""
     if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):

@@ -10,7 +10,7 @@ import runner
 from runner.core.errors import EvaluatorError
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.guest.foreign.mlflow import object_of
-from sandboxes.guest.foreign.vendor import plain
+from sandboxes.guest.foreign.vendor import plain, text_or_none
 
 
 def read(source: str, entry: str | None = None) -> tuple[str | None, str | None]:
@@ -233,3 +233,9 @@ def test_a_likelihood_of_lm_evals_samples_is_a_number_and_a_bool() -> None:
 def test_a_bool_of_numpy_is_a_bool() -> None:
     numpy = pytest.importorskip("numpy")
     assert plain(numpy.argmax([3, 1]) == 0) == {"label": "True", "score": 1.0, "explanation": None}
+
+
+def test_nothing_is_not_the_text_null() -> None:
+    assert text_or_none({"output": None}, "output") is None
+    assert text_or_none({"output": {"a": None}}, "output") == '{"a": null}'
+    assert text_or_none({"output": "null"}, "output") == "null"

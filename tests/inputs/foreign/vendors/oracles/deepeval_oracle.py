@@ -22,8 +22,8 @@ def judge(kind: Any, rows: list[Row], given: Row) -> Iterable[Said]:
         try:
             case = LLMTestCase(
                 name=str(number),
-                input=text(row.get("input")),
-                actual_output=text(row.get("output")),
+                input=text("" if row.get("input") is None else row["input"]),
+                actual_output=None if row.get("output") is None else text(row["output"]),
                 expected_output=None if row.get("reference") is None else text(row["reference"]),
                 metadata=row.get("metadata"),
             )

@@ -51,8 +51,10 @@ def sample(row: Row, number: int) -> Sample:
         target = ""
     elif not (isinstance(target, list) and all(isinstance(one, str) for one in target)):
         target = text(target)
-    metadata = {"_output": text(row.get("output")), "_own": row.get("metadata") or {}}
-    return Sample(id=number, input=text(row.get("input")), target=target, metadata=metadata)
+    metadata = {"_output": text("" if row.get("output") is None else row["output"]), "_own": row.get("metadata") or {}}
+    return Sample(
+        id=number, input=text("" if row.get("input") is None else row["input"]), target=target, metadata=metadata
+    )
 
 
 def of_score(score: Any) -> Said:

@@ -37,7 +37,10 @@ def judge(found: Any, rows: list[Row], given: Row) -> Iterable[Said]:
 
 def columns_of(row: Row) -> Row:
     words = {"user_input": row.get("input"), "response": row.get("output"), "reference": row.get("reference")}
-    return {**row.get("metadata", {}), **{name: text(value) for name, value in words.items()}}
+    return {
+        **row.get("metadata", {}),
+        **{name: None if value is None else text(value) for name, value in words.items()},
+    }
 
 
 def of_result(value: Any, reason: str | None) -> Said:

@@ -110,8 +110,8 @@ class _Tried:
 async def _try(prepared: Prepared, cases: Iterable[Case] | None, tried: _Tried) -> None:
     async with prepared.sandbox as opened:
         every = await opened.problems(prepared.evaluator.source) or []
-        # A tool's own types are not here; Deno strips them when the script runs.
-        tried.problems += [one for one in every if prepared.evaluator.dialect is None or not _TYPES.search(one.message)]
+        # The types of another's script are not here; Deno strips them when it runs.
+        tried.problems += [one for one in every if prepared.evaluator.entry is None or not _TYPES.search(one.message)]
         if cases is None or tried.problems:
             return
         async with aclosing(prepared.score(cases, opened)) as found:

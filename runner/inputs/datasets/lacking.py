@@ -252,19 +252,21 @@ def _parts(
     from difflib import get_close_matches  # here: few wait for it
 
     from runner.inputs.evaluators.foreign.reads import object_keys
+    from runner.inputs.evaluators.likely import likely_columns
 
     for parameter, column in likely.items():
         value = None if row is None else getattr(row, column, None) if column in BY_NAME else row.metadata.get(column)
         if isinstance(value, dict):
             continue
         read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
-        if not column and {*read}.isdisjoint(own):
-            continue
-        if len(read) == 1 and (value is not None or read[0] in own):
+        if not column:
+            if near := likely_columns(dict(zip(read, read, strict=True)), own):
+                yield parameter, {f"{parameter}.{key}": written(near.get(key, PLACEHOLDER)) for key in read}
+        elif len(read) == 1 and (value is not None or read[0] in own):
             yield parameter, {f"{parameter}.{read[0]}": written(read[0] if read[0] in own else column)}
         elif not {*read}.isdisjoint(own):
-            near = {key: get_close_matches(key, own, 1, 0.6) for key in read}
-            yield parameter, {f"{parameter}.{key}": written(n[0]) if n else PLACEHOLDER for key, n in near.items()}
+            close = {key: get_close_matches(key, own, 1, 0.6) for key in read}
+            yield parameter, {f"{parameter}.{key}": written(n[0]) if n else PLACEHOLDER for key, n in close.items()}
 
 
 def _row_keys(evaluator: Evaluator, parameter: str) -> list[Key]:
@@ -301,8 +303,8 @@ def _all_rows(evaluator: Evaluator, parameter: str) -> str:
     name, first = ("NAME", "name it otherwise and ") if called == "evaluate" else (called, "")
     return (
         f"`{called}` goes through a list of objects: if these are the rows, of which each call gets one, {first}define "
-        f"`def evaluate(row): return {name}([row])`, or a part of that, and give InputMapping(paths={{'row': "
-        "'$.metadata'})"
+        f"`def evaluate(row): return {name}([row])`, or a part of that, and give "
+        f"{Setting('mapping.paths', {'row': '$.metadata'})}"
     )
 
 

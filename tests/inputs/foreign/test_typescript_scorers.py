@@ -210,3 +210,55 @@ def test_several_scores_stay_to_be_declared() -> None:
     (result,) = runner.evaluate(one, [{"output": "a"}]).results
     assert result.error is not None
     assert "outputs = {em" in result.error.message
+
+
+COMMON = """
+class Exact { score(output, expected) { return Number(output === expected); } }
+module.exports = { scorers: { exact: (output, expected) => Number(output === expected) }, Exact };
+"""
+MADE = """
+const scorers = {
+  within(max) { return ({ output, expected }) => Number(output.slice(0, max) === expected.slice(0, max)); },
+  same: () => ({ score({ output, expected }) { return Number(output === expected); } }),
+};
+export const near = scorers.within(9);
+export const same = scorers.same();
+const wrap = (f) => async (args) => f(args);
+export const hidden = wrap(({ output }) => 1);
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [(COMMON, "Exact.score"), (COMMON, "scorers.exact"), (MADE, "near"), (MADE, "same.score")],
+)
+def test_so_are_members_of_a_common_module_and_what_a_member_makes(text: str, entry: str) -> None:
+    assert scored(text, entry) == [1.0, 0.0]
+
+
+def test_an_object_that_goes_where_nobody_sees_is_refused() -> None:
+    with pytest.raises(
+        EvaluatorError, match=r"scorer\.ts:8: what `hidden` reads of `args` cannot be seen.*`function ev"
+    ):
+        read(MADE, "hidden")
+
+
+def test_keys_of_a_part_of_the_object_are_proposed_too() -> None:
+    text = """export class Exact {
+      score(ctx: Context) {
+        const { testCase, actualOutput, config } = ctx;
+        return Number(testCase.expectedOutput === actualOutput && config.strict !== true);
+      }
+    }"""
+    with pytest.raises(ColumnsError) as told:
+        scored(text, "Exact.score")
+    assert told.value.paths == {"testCase.expectedOutput": "expected", "actualOutput": "output"}
+    assert told.value.values == ("config",)
+
+
+def test_a_figure_of_all_rows_is_no_scorer() -> None:
+    text = "export class Mean { calculate(results: Row[]) { return results.length; } }"
+    with pytest.raises(
+        EvaluatorError, match=r"`Mean\.calculate` takes `results`, those of all rows.*`function aggregate"
+    ):
+        read(text, "Mean.calculate")

@@ -14,7 +14,15 @@ from runner.core.types import Aggregate
 from runner.inputs.evaluators.entries import Entry, which, with_reference
 from runner.inputs.evaluators.entrypoint import RESULTS, naming
 from runner.inputs.evaluators.python_signature import Signature
-from runner.inputs.evaluators.typescript.members import Member, members_in, members_of, methods_of, needs_nothing
+from runner.inputs.evaluators.typescript.members import (
+    CALLED,
+    Member,
+    member_at,
+    members_in,
+    members_of,
+    methods_of,
+    needs_nothing,
+)
 from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, NO_FUNCTIONS, Module, TangledError
 from runner.inputs.evaluators.typescript.signature import (
@@ -99,11 +107,10 @@ def signature_of(text: str, where: str, name: str) -> Signature:
 
 
 def keys_of(text: str, name: str, parameter: str) -> list[str]:
-    """The keys that a function reads of one of its parameters by position."""
+    """The keys that a function reads of one of its parameters."""
     script = Module(text)
     one = _callables(script).get(name)
-    own = [] if one is None else [script.text(formal.pattern) for formal in formals_of(one.node) if formal.plain]
-    if one is None or parameter not in own:
+    if one is None:
         return []
     return [key for key in reads_of(script, one.node, parameter).keys if key not in OF_VALUES]
 
@@ -299,6 +306,6 @@ def _function(script: Module, node: Node) -> Node | None:
     """The function that stands there, or that a call there makes."""
     found = script.resolved(node)
     if found.type == "call_expression" and (called := found.child_by_field_name("function")) is not None:
-        factory = script.resolved(called)
-        found = (script.returned(factory) if factory.type in FUNCTIONS else None) or found
+        factory = member_at(script, called)
+        found = (script.returned(factory) if factory.type in CALLED else None) or found
     return found if found.type in FUNCTIONS else None

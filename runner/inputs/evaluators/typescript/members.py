@@ -21,6 +21,7 @@ _LOOKED_AT = 2000
 """Objects, lists and classes that are looked at behind one name."""
 _KEPT = ("Object.freeze", "Object.seal")
 """Calls that return what they are given."""
+CALLED = FUNCTIONS | {"method_definition"}
 _CLOSED = ("private", "protected")
 
 
@@ -46,6 +47,16 @@ def members_in(script: Module, factory: Node, name: str) -> Iterator[Member]:
     made, inner = script.made(factory)
     if made is not None:
         yield from _members(script, name, made, name, inner, iter(range(_LOOKED_AT)), _DEPTH)
+
+
+def member_at(script: Module, node: Node) -> Node:
+    """What stands there, also behind `scorers.exact`."""
+    if node.type != "member_expression":
+        return script.resolved(node)
+    path = script.text(node, 200).split(".")
+    owner = script.bindings.get(path[0])
+    inside = () if owner is None else members_of(script, path[0], owner, path[0])
+    return next((one.node for one in inside if one.name == ".".join(path)), node)
 
 
 def _members(
@@ -83,8 +94,8 @@ def _members(
         given = found.child_by_field_name("arguments")
         if script.text(called, 20) in _KEPT and given and given.named_children:
             yield from _members(script, name, given.named_children[0], owner, inner, left, depth - 1)
-        factory = _resolved(script, called, inner)
-        if factory.type in FUNCTIONS:
+        factory = member_at(script, called) if called.type == "member_expression" else _resolved(script, called, inner)
+        if factory.type in CALLED:
             made, own = script.made(factory)
             if made is not None and made.type not in FUNCTIONS:
                 yield from _members(script, name, made, owner, own, left, depth - 1)
@@ -101,7 +112,7 @@ def _member(
     depth: int,
 ) -> Iterator[Member]:
     found, step = _resolved(script, value, inner), json.dumps(key)
-    if found.type in FUNCTIONS or found.type == "method_definition":
+    if found.type in CALLED:
         yield Member(f"{name}.{key}", found, owner, step)
     elif found.type not in CLASSES:
         yield from _members(script, f"{name}.{key}", found, f"{owner}[{step}]", inner, left, depth - 1)

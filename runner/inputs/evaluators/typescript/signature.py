@@ -221,7 +221,8 @@ def _object(
         own = {key: needed for key, needed in read.keys.items() if key not in required and key not in OF_VALUES}
         # Our own function may leave its columns out; what another lacks would be undefined, and score all rows alike.
         required |= {key: needed and not (called == NAME and key in _COLUMNS) for key, needed in own.items()}
-        required |= {name: False for name in _COLUMNS if name not in required}
+        if called == NAME or not required:
+            required |= {name: False for name in _COLUMNS if name not in required}
     return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), accepts_any
 
 

@@ -198,3 +198,47 @@ def test_a_configs_packages_are_requirements_and_nothing_else() -> None:
         UnsupportedConfigError, match="the config's packages: '-r /etc/hostname' is an installer's option"
     ):
         evaluate("json-distance", ROWS, sandbox=SandboxConfig(packages=("-r /etc/hostname",)))
+
+
+LEAVES = {
+    "break": """
+async def main():
+    async for result in stream("slow.py", ({"output": n} for n in range(5000)), sandbox="process"):
+        break
+""",
+    "a task that reads": """
+async def read(first):
+    async for result in stream("slow.py", ({"output": n} for n in range(5000)), sandbox="process"):
+        first.set()
+
+async def main():
+    first = asyncio.Event()
+    task = asyncio.create_task(read(first))
+    await first.wait()
+""",
+    "an error": """
+async def main():
+    async for result in stream("slow.py", ({"output": n} for n in range(5000)), sandbox="process"):
+        raise SystemExit(0)
+""",
+}
+
+
+@pytest.mark.parametrize("leave", LEAVES)
+def test_a_stream_that_is_left_says_nothing(tmp_path: Path, leave: str) -> None:
+    (tmp_path / "slow.py").write_text("import time\ndef evaluate(output):\n    time.sleep(0.02)\n    return 1.0\n")
+    code = f"import asyncio\nfrom runner import stream\n{LEAVES[leave]}\nasyncio.run(main())\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_stream_raises_what_the_rows_raise(script: Path) -> None:
+    def rows() -> Iterator[dict[str, str]]:
+        yield {"output": "a"}
+        raise KeyError("of mine")
+
+    async def read() -> list[Any]:
+        return [result async for result in stream(script, rows())]
+
+    with pytest.raises(KeyError, match="of mine"):
+        asyncio.run(read())

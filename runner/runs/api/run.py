@@ -16,6 +16,7 @@ from runner.core.errors import FailedRowsError
 from runner.core.types import DialectFailures, Result
 from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.arguments import make_request, results_path, scorer
+from runner.engine.reading import Reading
 from runner.engine.request import Path, Rows, Scorer
 from runner.engine.scoring.diff import TOLERANCE
 from runner.engine.scoring.summary import Summary
@@ -196,20 +197,29 @@ async def stream(
 
     To stop early, close the generator (`contextlib.aclosing`) or cancel the task: the caller goes on only after
     everything is cleaned up, even if it is cancelled again. A generator that is not closed is closed by the event loop
-    some time later.
+    some time later, at the latest by `asyncio.run` when it ends.
 
     The parameters and exceptions are those of `evaluate`.
     """
     given = dict(locals())
     request, data = make_request(**given)
     run = Run(prepare(request), whole=False)
-    with ExitStack() as stack:
-        with with_whole_call(stream, given):
-            # In a thread: the rows, of which the first is looked at, may wait for something in the caller's loop.
-            await Detached(lambda: stack.enter_context(run.open(data)), "evalcell-dataset").get()
-        async with aclosing(run.results()) as found:
-            async for result in found:
-                yield result
+
+    async def results() -> AsyncGenerator[Result, None]:
+        with ExitStack() as stack:
+            with with_whole_call(stream, given):
+                # In a thread: the rows, of which the first is looked at, may wait for something in the caller's loop.
+                await Detached(lambda: stack.enter_context(run.open(data)), "evalcell-dataset").get()
+            async with aclosing(run.results()) as found:
+                async for result in found:
+                    yield result
+
+    reading = Reading(results())
+    try:
+        while (result := await reading.next()) is not None:
+            yield result
+    finally:
+        await reading.end()
 
 
 def check_examples(

@@ -14,6 +14,7 @@ import httpx
 import stamina
 
 from runner.core.errors import ServerError
+from runner.engine.reading import Reading
 from runner.server.client.connection import CHUNK, Connection
 from runner.server.client.problems import as_ours
 from runner.server.client.steps import Ask, Item, Listen, More, Operation, Pause, Reply, Step, Undo, Work
@@ -159,10 +160,13 @@ class Awaited:
 
     async def items(self, operation: Operation[None]) -> AsyncGenerator[Any, None]:
         """What an operation hands out, as it comes."""
-        async with aclosing(self._walk(operation)) as steps:
-            async for step in steps:
+        reading = Reading(self._walk(operation))
+        try:
+            while (step := await reading.next()) is not None:
                 if isinstance(step, Item):
                     yield step.value
+        finally:
+            await reading.end()
 
     async def _walk(self, operation: Operation[Any]) -> AsyncGenerator[Item | Done, None]:
         async with AsyncExitStack() as held:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -202,3 +204,20 @@ def test_the_python_of_the_page_runs(
     for block in re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE):
         exec(block, names)
     assert capsys.readouterr().out.splitlines() == ["0.5", "['failed']", "finished", "[0.0, 0.0, 0.0, 0.0, 0.0]"]
+
+
+@pytest.mark.parametrize("leave", ["break", "raise SystemExit(0)"])
+def test_progress_that_is_left_says_nothing(server: Live, leave: str) -> None:
+    with server.client() as http:
+        source = "import time\ndef evaluate(output):\n    time.sleep(0.05)\n    return 1.0\n"
+        http.post("/v1/evaluators", json={"name": "left-slow", "source": source})
+        http.post("/v1/datasets?name=left.jsonl", content='{"output": 1}\n' * 400)
+        run = http.post("/v1/runs", json={"evaluator": "left-slow", "dataset": "left"}).json()["id"]
+        code = (
+            "import asyncio\nfrom runner import AsyncClient\nasync def main():\n"
+            f"    async for event in AsyncClient({server.url!r}).progress({run!r}):\n        {leave}\n"
+            "asyncio.run(main())\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        http.post(f"/v1/runs/{run}/cancel")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -61,8 +61,9 @@ def place(order: str, direction: Direction) -> Callable[[Numbered], tuple[int, f
     """
     The key by which results are sorted, `worst` or `best`.
 
-    The worst are those that failed or were lost, then those that abstained, then scores from the worst on, and last
-    those with a label alone. The best are the scores from the best on, then labels, and at the end what has none.
+    The worst are scores from the worst on, then those that failed or were lost, which come first where nobody knows
+    which scores are worse, then those with a label alone, and last those that abstained. The best are the scores from
+    the best on, then labels, and at the end what has none.
     """
     best = order == "best"
     sign = 0.0 if direction == "none" else (1.0 if direction == "maximize" else -1.0) * (-1.0 if best else 1.0)
@@ -70,12 +71,12 @@ def place(order: str, direction: Direction) -> Callable[[Numbered], tuple[int, f
     def key(one: Numbered) -> tuple[int, float, int]:
         number, entry = one
         if entry.outcome in ("failed", "lost"):
-            return 4 if best else 0, 0.0, number
+            return 4 if best else 1 if sign else -1, 0.0, number
         if entry.outcome == "abstained":
-            return 3 if best else 1, 0.0, number
+            return 3, 0.0, number
         if entry.score is None:
-            return 2 if best else 3, 0.0, number
-        return 1 if best else 2, sign * entry.score, number
+            return 2, 0.0, number
+        return 0, sign * entry.score, number
 
     return key
 

@@ -213,7 +213,7 @@ class Selection(Model):
     """Which results of a run, in which order. All that is given must hold."""
 
     order: Order = "row"
-    """`worst` and `best` by the first output's direction; rows without a score first in the one, last in the other."""
+    """`worst` and `best` by the first output's direction; those that abstained come after others."""
     outcome: Outcome | None = None
     label: str | None = None
     error: ErrorKind | None = None

@@ -212,7 +212,7 @@ def results(
 
 
 def worst(run: str, count: int = 5) -> Operation[list[Result]]:
-    """The results to look at first: failed rows, then those that abstained, then the worst scores."""
+    """The results to look at first: the worst scores, then rows that failed, then those that abstained."""
     return (yield from page(run, {"order": "worst"}, 0, count, (yield from _repeat(run))))
 
 

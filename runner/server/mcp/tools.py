@@ -270,7 +270,7 @@ class Tools:
         count: Annotated[int, Field(ge=1, le=_ROWS)] = 5,
     ) -> Reply:
         """
-        Rows of a run with their results, the worst first: failed, then abstained, then the worst scores.
+        Rows of a run with their results, the worst scores first, then those that failed, then those that abstained.
 
         `order` may be `row` or `best`; the others filter, and `low` and `high` bound the score. `total` counts those
         that match.

@@ -142,13 +142,13 @@ def test_selection_is_what_sorting_all_rows_would_give(
     def rank(one: Result, order: str) -> tuple[float, float]:
         best = order == "best"
         if one.outcome in ("failed", "lost"):
-            return (4 if best else 0), 0
+            return (4 if best else -1 if direction == "none" else 1), 0
         if one.outcome == "abstained":
-            return (3 if best else 1), 0
+            return 3, 0
         if one.score is None:
-            return (2 if best else 3), 0
+            return 2, 0
         up = {"maximize": 1, "minimize": -1, "none": 0}[direction] * (-1 if best else 1)
-        return (1 if best else 2), up * one.score
+        return 0, up * one.score
 
     filters: list[tuple[dict[str, Any], Callable[[Result], bool]]] = [
         ({}, lambda one: True),

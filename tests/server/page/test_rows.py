@@ -140,3 +140,20 @@ def test_a_number_and_its_text_are_told_apart(client: httpx.Client) -> None:
     text = html.unescape(client.get("/datasets/kinds").text)
     assert '<span class="value">42</span>' in text
     assert '<span class="value">"42"</span>' in text
+
+
+def test_rows_without_a_score_do_not_hide_the_worst(client: httpx.Client) -> None:
+    lines = [*['{"output": "a", "reference": null}'] * 12, *['{"output": "a", "reference": "b"}'] * 2]
+    client.post("/v1/datasets?name=unreferenced.jsonl", content="\n".join(lines))
+    head = "# /// script\n# [tool.evalcell]\n# output = {kind = 'continuous', direction = 'maximize'}\n# ///\n"
+    told = "    return {'score': None if reference is None else 0.0, 'explanation': 'x'}\n"
+    source = f"{head}def evaluate(output, reference):\n{told}"
+    client.post("/v1/evaluators", json={"name": "may-abstain", "source": source})
+    run = client.post("/v1/runs", json={"evaluator": "may-abstain", "dataset": "unreferenced"}).json()["id"]
+    finished(client, run)
+    counts = client.get(f"/v1/runs/{run}").json()["counts"]
+    first = client.get(f"/v1/runs/{run}/results?order=worst&count=14").json()["rows"]
+    outcomes = [one["outcome"] for one in first]
+    assert outcomes == sorted(outcomes, key=["scored", "failed", "abstained"].index)
+    assert (counts["scored"], counts["abstained"]) == (2, 12)
+    assert re.findall(r'aria-label="Row (\d+)"', client.get(f"/runs/{run}").text)[:2] == ["13", "14"]

@@ -25,11 +25,12 @@ from runner import (
     evaluate_all,
     evaluate_project,
     parity,
+    read_evaluator,
     reward,
     stream,
 )
 from runner.cli.main import cli
-from runner.core.errors import ColumnsError, MappingError
+from runner.core.errors import ColumnsError, EvaluatorError, MappingError
 from runner.core.types import Case, Evaluator
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.rows import cases_from_rows
@@ -43,6 +44,7 @@ from tests.server.mcp.agent import call
 from tests.server.page.forms import form
 from tests.test_doors import NEEDED, TEMPLATES, Template
 
+VENDORS = Path(__file__).parent / "inputs/foreign/vendors/scripts"
 MAPPING = {"output": "prediction", "reference": "gold"}
 MAP = ["--map", "output=prediction", "--map", "reference=gold"]
 ROWS = [{"prediction": p, "gold": g} for p, g in (("a", "a"), ("b", "c"), ("d", "d"))]
@@ -313,7 +315,7 @@ HEADER = "[tool.evalcell.mapping]\n{}"
         ("x, y", 'x = "output"\ny = "$.reference"', MAPPING, {"x": "prediction", "y": "gold"}),
         ("x", 'x = "output.text"', {"output": "a reply"}, {"x": '$.metadata["a reply"].text'}),
         ("x", "x = \"$['output'][0]\"", {"output": "input"}, {"x": "$.input[0]"}),
-        ("x", 'x = "$.output.text"', {"output": "reply.raw"}, {"x": "$.reply.raw.text"}),
+        ("x", 'x = "$.output.text"', {"output": "metadata.reply.raw"}, {"x": "$.metadata.reply.raw.text"}),
         # Not asked for, it stays as it was.
         ("answer, truth", "", {"output": "prediction"}, {"answer": "prediction", "truth": "truth"}),
         ("question, answer, docs", "", {"output": "o", "input": "q", "contexts": "c"}, None),
@@ -400,3 +402,37 @@ def test_what_is_not_read_is_noted_after_the_run(folder: Path) -> None:
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0
     assert "takes `reference`, and `gold` is not read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("promptfoo.js", "module.exports = (output, context) => output === context.vars.answer;\n"),
+        ("own.ts", "export function evaluate({ response, answer }: any) { return response === answer ? 1 : 0; }\n"),
+        (
+            "langsmith.ts",
+            "export function correct({ outputs, referenceOutputs }: { outputs: any; referenceOutputs: any }) {\n"
+            '  return { key: "correct", score: outputs.answer === referenceOutputs.answer ? 1 : 0 };\n}\n',
+        ),
+    ],
+)
+def test_a_script_in_typescript_or_javascript(name: str, text: str, tmp_path: Path) -> None:
+    try:
+        find("deno").check()
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    (tmp_path / name).write_text(text)
+    assert scores(evaluate(tmp_path / name, ROWS, mapping=MAPPING, progress=False).results) == SCORES
+
+
+def test_each_script_of_another_tool_is_given_both() -> None:
+    tools = set()
+    for path in sorted(VENDORS.glob("*/*.py")):
+        try:
+            evaluator = read_evaluator(path)
+        except EvaluatorError:  # one of several is to be named, or it stands in a config file
+            continue
+        paths = bind(evaluator, InputMapping(paths=MAPPING)).mapping.paths
+        assert {"prediction", "gold"} <= {*paths.values()}, path
+        tools.add(evaluator.dialect)
+    assert len(tools) == 13, tools

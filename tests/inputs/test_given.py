@@ -77,3 +77,20 @@ def test_each_result_of_a_call_has_the_hash_and_one_without_a_call_has_none() ->
     found = scored([*rows(2), case(3).model_copy(update={"broken": "why"})], fake(echo))
     assert [result.given is None for result in found] == [False, False, True]
     assert found[0].given != found[1].given
+
+
+def test_the_column_of_the_output_is_no_other_input_in_the_metadata() -> None:
+    evaluator = parse_evaluator("def evaluate(response, metadata):\n    return 1\n", "whole")
+    fill, hash_given, _ = fill_and_hash(evaluator, InputMapping(paths={"output": "prediction"}))
+
+    def half(**row: object) -> tuple[str, str]:
+        (case,) = cases_from_rows([row])
+        return split_hash(hash_given(*fill(case)) or "")
+
+    one, other = half(prediction="a", topic="x"), half(prediction="b", topic="x")
+    assert one[0] == other[0]
+    assert one[1] != other[1]
+    assert half(prediction="a", topic="y")[0] != one[0]
+    # A part of a column does not stand for the whole of it.
+    fill, hash_given, _ = fill_and_hash(evaluator, InputMapping(paths={"output": "metadata.reply.text"}))
+    assert half(reply={"text": "a", "tool": 1}) != half(reply={"text": "a", "tool": 2})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _json import encode_basestring
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -34,15 +34,16 @@ def fill_and_hash(
     if callable(mapping):
         return mapping, hasher(evaluator, ("output",)), False
     binding = bind(evaluator, mapping, timeout=timeout)
-    return binding.arguments, hasher(evaluator, binding.outputs), binding.singular
+    return binding.arguments, hasher(evaluator, binding.outputs, binding.beside), binding.singular
 
 
-def hasher(evaluator: Evaluator, outputs: Collection[str]) -> Hash:
+def hasher(evaluator: Evaluator, outputs: Collection[str], beside: Mapping[str, Collection[str]] | None = None) -> Hash:
     """
     A function that hashes a call's arguments to 16 hex digits.
 
     `outputs` are the parameters that get the output to be scored. They are hashed apart: two runs that compare two
-    models differ in them, and should differ in nothing else. The order of an object's keys makes no difference.
+    models differ in them, and should differ in nothing else. `beside` are keys, by parameter, that have the output as
+    well. The order of an object's keys makes no difference.
     """
     positional = [parameter.name for parameter in evaluator.parameters if parameter.positional_only]
     last: tuple[str, ...] = ()
@@ -51,6 +52,9 @@ def hasher(evaluator: Evaluator, outputs: Collection[str]) -> Hash:
     def hash(values: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
         nonlocal last, others, scored
         given = {**dict(zip(positional, values, strict=False)), **keywords} if values else keywords
+        for name, columns in beside.items() if beside else ():
+            if isinstance(whole := given.get(name), dict):
+                given = given | {name: {key: value for key, value in whole.items() if key not in columns}}
         if (names := tuple(given)) != last:  # most rows have the same
             last, keys = names, [(name, f"{encode_basestring(name)}:") for name in sorted(names)]
             others = [key for key in keys if key[0] not in outputs]

@@ -214,6 +214,14 @@ class Binding:
         mapped = (name for name, path in self.mapping.paths.items() if _OUTPUT.match(path))
         return frozenset({"output", *mapped, *(name for name, role in self.roles.items() if role == "output")})
 
+    @property
+    def beside(self) -> dict[str, frozenset[str]]:
+        """By parameter that gets all other columns: those among them that an output gets as they are."""
+        outputs = self.outputs
+        named = [one.path.name for one in self._sources if one.name in outputs and isinstance(one.path, Column)]
+        columns = frozenset(named).difference(BY_NAME)
+        return {name: columns for name, role in self.roles.items() if role == "metadata" and columns}
+
     def describe(self) -> dict[str, str]:
         """The source of each parameter's value, in words."""
         return {source.name: _words(source) for source in self._sources}

@@ -349,8 +349,13 @@ def test_a_role_that_nothing_takes_is_told(signature: str, mapping: dict[str, st
 @pytest.mark.parametrize(
     ("signature", "mapping", "why"),
     [
-        ("x, y", MAPPING, r"evaluate\(x, y\) has no parameter `output`, nor one that is known to take it; .*`x`, `y`"),
+        (
+            "x, y",
+            MAPPING,
+            r"evaluate\(x, y\) has no parameter `output`, nor one that is known to take it; .*`x`, `y`.*such as",
+        ),
         ("length", {"reference": "gold"}, "no parameter `reference`, nor one that is known"),
+        ("output", {"reference": "gold"}, r"known to take it; leave it out, or map one that there is \(`output`\)"),
         ("output, gold", MAPPING | {"oputput": "x"}, r"no parameter `oputput` \(did you mean `output`\?\)"),
         ("prediction, gold", MAPPING | {"refrence": "x"}, r"no parameter `refrence` \(did you mean `reference`\?\)"),
     ],

@@ -369,13 +369,21 @@ def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
             continue
         if not evaluator.accepts_any:
             if name in ROLES:
-                others = unknown(evaluator, {}) or names
-                why = f", nor one that is known to take it; map the one that does by its own name: {listed(others)}"
+                why = f", nor one that is known to take it; {_step(evaluator, mapping.paths.get(name))}"
             else:
                 why = f"{suggestion(name, (*names, *ROLES))}; its parameters are {listed(names)}"
             raise MappingError(f"{_signature(evaluator)} has no parameter `{printable(name, 60)}`{why}")
         if not name.isidentifier() and (evaluator.dialect is None or not _DOTTED.fullmatch(name)):
             raise MappingError(f"`{printable(name, 60)}` cannot be a parameter's name; use letters, digits and _")
+
+
+def _step(evaluator: Evaluator, column: str | None) -> str:
+    """What to do about a role that nothing is known to take."""
+    if others := unknown(evaluator, {}):
+        given = {others[0]: printable(column or "COLUMN")}
+        return f"map the one that does by its own name ({listed(others)}), such as InputMapping(paths={given!r})"
+    names = [one.name for one in evaluator.parameters]
+    return f"leave it out, or map one that there is ({listed(names)})" if names else "leave it out"
 
 
 def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:

@@ -441,3 +441,59 @@ def test_each_script_of_another_tool_is_given_both() -> None:
         assert {"prediction", "gold"} <= {*paths.values()}, path
         tools.add(evaluator.dialect)
     assert len(tools) == 13, tools
+
+
+PROJECT = """\
+[datasets.answers]
+path = "v.jsonl"
+
+[datasets.answers.columns]
+output = "prediction"
+reference = "gold"
+
+[run.all]
+dataset = "answers"
+evaluators = ["exact-match", "own.py"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("reference =", "refernce =", "evalcell.toml:6: there is no key 'refernce' (did you mean `reference`?)"),
+        ("path =", "file = 1\npth =", "there is no key 'file'"),
+        ("[datasets", "[dataset", "evalcell.toml"),
+        (
+            'dataset = "answers"',
+            'dataset = "anwsers"',
+            "run all: there is no dataset 'anwsers' (did you mean `answers`?)",
+        ),
+        ('"gold"', '"glod"', 'put `reference = "gold"` into `[datasets.answers.columns]`'),
+        ('output = "prediction"\n', "", 'put `output = "prediction"` into `[datasets.answers.columns]`'),
+        ('path = "v.jsonl"', 'path = "w.jsonl"', "w.jsonl"),
+    ],
+)
+def test_what_is_wrong_with_a_dataset_of_the_config_file(
+    old: str, new: str, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert old in PROJECT
+    for text, code in ((PROJECT, 0), (PROJECT.replace(old, new), 2)):
+        (folder / "evalcell.toml").write_text(text)
+        done = CliRunner().invoke(cli, ["run", "-q"])
+        assert done.exit_code == code, done.output
+    assert said in done.stderr
+
+
+def test_a_run_may_overrule_the_columns_of_its_dataset(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for line, found in (
+        ('map = { output = "gold" }', {"exact-match": [1, 1, 1], "own": [1, 1, 1]}),
+        ('map = { "own.answer" = "reference" }', {"exact-match": SCORES, "own": [1, 1, 1]}),
+        ('map = { "exact-match.actual" = "reference" }', {"exact-match": [1, 1, 1], "own": SCORES}),
+        ('set = { "own.truth" = "a" }', {"exact-match": SCORES, "own": [1, 0, 0]}),
+        ('set = { reference = "a" }', {"exact-match": [1, 0, 0], "own": [1, 0, 0]}),
+    ):
+        (folder / "evalcell.toml").write_text(f"{PROJECT}{line}\n")
+        reports = evaluate_project(progress=False)
+        assert {name.removeprefix("all."): scores(one.results) for name, one in reports.items()} == found, line

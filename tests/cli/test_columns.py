@@ -117,7 +117,7 @@ def test_what_is_not_likely_is_left_to_the_person(own: Path) -> None:
     assert next_command(result.stderr)[3:] == ["--map", "output=answer", "--map", "reference=COLUMN"]
     result = evalcell("run", "contains", "my rows.csv")
     assert "evaluate needs `words` (" in result.stderr
-    assert next_command(result.stderr)[3:] == ["--map", "text=answer", "--set", "words=VALUE"]
+    assert next_command(result.stderr)[3:] == ["--map", "output=answer", "--set", "words=VALUE"]
 
 
 @pytest.mark.parametrize("command", [["check"], ["parity", "--sandbox", "wasm", "--sandbox", "fake"]])

@@ -497,3 +497,18 @@ def test_a_run_may_overrule_the_columns_of_its_dataset(folder: Path, monkeypatch
         (folder / "evalcell.toml").write_text(f"{PROJECT}{line}\n")
         reports = evaluate_project(progress=False)
         assert {name.removeprefix("all."): scores(one.results) for name, one in reports.items()} == found, line
+
+
+@pytest.mark.parametrize("name", ["promptfoo_vars", "openai"])
+def test_a_field_of_another_tools_script_has_its_own_column_first(name: str) -> None:
+    """`vars.answer` is the column `answer` there; the reference stands in for it where no row has one."""
+    evaluator = parse_evaluator(SCRIPTS[name], name)
+    field = next(one.columns[0] for one in evaluator.parameters if "." in one.name)
+    rows = [row | {field: "b"} for row in ROWS]
+    own = [row["prediction"] == "b" for row in ROWS]
+    for mapping in (
+        InputMapping(paths=MAPPING),
+        InputMapping(paths={"output": "prediction"}, literals={"reference": None}),
+    ):
+        assert scores(evaluate(evaluator, rows, mapping=mapping, progress=False).results) == own
+    assert scores(evaluate(evaluator, ROWS, mapping=MAPPING, progress=False).results) == SCORES

@@ -52,13 +52,17 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> Resolved:
     mapped = {parameter for parameter in own if any(f"{name}.".startswith(f"{parameter}.") for name in names)}
     by_role = {name: role for name, role in roles.items() if name in evaluator.mapping.paths}
     if wanted:
-        roles |= {name: role for role, name in _customary(evaluator, roles).items()}
+        customary = {name: role for role, name in _customary(evaluator, roles).items()}
+        # Of a script of another tool, which has a word for the role too, such a name is first that of a column.
+        beside = {name: role for name, role in customary.items() if role in own}
+        roles |= {name: role for name, role in customary.items() if name not in beside}
         by_role |= {name: role for name, role in roles.items() if role in map(_plain, wanted)}
     by_role = {name: role for name, role in by_role.items() if name not in mapped and role not in own}
     if not wanted:
         return Resolved(evaluator, asked, roles, by_role, {})
     paths, literals, headed = dict(asked.paths), dict(asked.literals), dict(evaluator.mapping.paths)
     unread: dict[str, Any] = {}
+    also: dict[str, str] = {}
     for word in wanted:
         role = _plain(word)
         if word in own and roles.get(word) != role:  # the header takes this parameter from elsewhere
@@ -66,6 +70,8 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> Resolved:
         takers = [name for name, one in roles.items() if one == role]
         parts = [name for name, path in headed.items() if name not in (*mapped, *takers) and _is_part(path, role)]
         headed |= {name: _moved(headed[name], paths[word]) for name in parts if word in paths}
+        if word in asked.paths and is_bare(column := asked.paths[word]):
+            also |= {name: column for name, one in beside.items() if one == role and name not in mapped}
         for values, given in ((paths, asked.paths), (literals, asked.literals)):
             if word in given:
                 values |= {name: given[word] for name in takers if name not in mapped}
@@ -80,6 +86,14 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> Resolved:
     if headed != evaluator.mapping.paths:
         mapping = InputMapping(paths=headed, literals=evaluator.mapping.literals)
         evaluator = evaluator.model_copy(update={"mapping": mapping})
+    if also:
+        parameters = (
+            one.model_copy(update={"columns": (*(one.columns or (one.name,)), also[one.name])})
+            if one.name in also
+            else one
+            for one in evaluator.parameters
+        )
+        evaluator = evaluator.model_copy(update={"parameters": tuple(parameters)})
     return Resolved(
         evaluator,
         InputMapping(paths=paths, literals=literals),

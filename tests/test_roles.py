@@ -409,6 +409,26 @@ def test_what_is_not_read_is_noted_after_the_run(folder: Path) -> None:
     assert "takes `reference`, and `gold` is not read" in done.stderr
 
 
+def test_parts_of_a_dataset_are_scored_by_roles(folder: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text((folder / "v.jsonl").read_text())
+    words = [
+        "run",
+        "contains",
+        str(tmp_path / "*.jsonl"),
+        *MAP,
+        "--set",
+        'words="a"',
+        "-o",
+        f"{tmp_path}/run/",
+        "--json",
+    ]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["mean"] == 1 / 3
+    assert "takes `reference`, and `gold` is not read" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -223,7 +223,12 @@ class PartsRun:
             repeated += one.repeated
             remarks |= dict.fromkeys(one.remarks)
             self._complete = self._complete and one.complete
-        notes = [*list(remarks)[:20], *([repeated_ids(repeated)] if repeated else [])]
+        binding = self.prepared.binding
+        notes = [
+            *(binding.notes if binding else ()),
+            *list(remarks)[:20],
+            *([repeated_ids(repeated)] if repeated else []),
+        ]
         if not self._complete:
             notes.append("a file could not be read to its end; it may have more rows")
         self._notes = tuple(notes)

@@ -39,9 +39,8 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
         if value and not getattr(can, feature):
             shown = f" ({', '.join(value)})" if isinstance(value, tuple) else ""
             shown += f", as {why}" if (why := can.lacks.get(feature)) else ""
-            raise UnsupportedConfigError(
-                f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
-            )
+            text = f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
+            raise UnsupportedConfigError(Message(text, settings=[Setting(f"sandbox.{feature}")]))
 
 
 def refuse_limits(name: str, can: Capabilities, limits: Limits) -> None:

@@ -155,8 +155,9 @@ def recognise(head: bytes, file_name: str) -> Recognised:
         kept = parted(file_name)[1]
         within = kept == ".json" and head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
         why = step_for(head.decode("utf-8", "replace"), Path(path.name)) if within else ""
-        why = f"{line(path.name, 80)} {why}" if any(settings_of(why)) else ""  # else all of it may tell more
-        return Recognised(kind="dataset", name=name, suffix=kept, why=why)
+        place = next((one.value for one in settings_of(why)), None)
+        why = f"{line(path.name, 80)} {why}" if place else ""  # else all of it may tell more
+        return Recognised(kind="dataset", name=name, suffix=kept, why=why, rows=place)
     if head.startswith(b"PAR1"):
         return Recognised(kind="dataset", name=f"{name}.parquet", suffix=".parquet")
     if re.search(rb"^\s*(async\s+)?def\s+(evaluate|aggregate)\b", head, re.M):

@@ -150,6 +150,8 @@ class Recognised(Model):
     suffix: str = ""
     why: str = ""
     """Of what is unknown: what it should be; of a JSON file that is no array: the likely place of its rows."""
+    rows: str | None = None
+    """That place, to give with the file."""
 
 
 class Progress(Model):

@@ -26,10 +26,10 @@ def test_a_problem_tells_of_which_setting_it_speaks(client: httpx.Client) -> Non
     nested = b'{"data": [{"output": "a"}], "more": 1}'
     problem = client.post("/v1/datasets", params={"name": "words.json", "rows": "dta"}, content=nested).json()
     assert (problem["setting"], '"rows": "dta"' in problem["detail"]) == ("rows", True)
-    asked = {"source": "def evaluate(output): return 1\n", "rows": [{"output": 1}], "sandbox": {"backend": "wasm"}}
-    problem = client.post("/v1/evaluate", json=asked | {"limits": {"cpu": 1}}).json()
-    assert problem["setting"] == "limits.cpu"
-    assert "--" not in str(problem)
+    sandbox = {"backend": "wasm", "files": {"A": "a"}}
+    asked = {"source": "def evaluate(output): return 1\n", "rows": [{"output": 1}], "sandbox": sandbox}
+    problem = client.post("/v1/evaluate", json=asked).json()
+    assert problem["setting"] == "sandbox.files"
 
 
 def test_a_run_keeps_results_in_plain_words(client: httpx.Client) -> None:

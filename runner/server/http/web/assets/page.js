@@ -77,7 +77,7 @@ async function take(file, place) {
       sessionStorage.setItem("evalcell-draft", JSON.stringify({ source: await file.text(), file: file.name, language: found.language }));
       location.assign(`${root}/evaluators/new?draft=1`);
     } else if (found.why && place === undefined) {
-      throw new Error(found.why);
+      throw Object.assign(new Error(found.why), { rows: found.rows });
     } else {
       say(`Uploading ${file.name} …`, "notice busy");
       const at = place === undefined ? "" : `&rows=${encodeURIComponent(place)}`;
@@ -88,8 +88,7 @@ async function take(file, place) {
   } catch (error) {
     say(error.message);
     // A JSON file that is no array: the message proposes places of its rows.
-    const likely = /give rows="([^"]+)"/.exec(error.message)?.[1];
-    const places = likely ? [likely, ...[...error.message.matchAll(/`([^`]+)`/g)].map((found) => found[1])] : [];
+    const places = error.rows ? [error.rows, ...[...error.message.matchAll(/`([^`]+)`/g)].map((found) => found[1])] : [];
     for (const each of new Set(places)) {
       const button = Object.assign(document.createElement("button"), { type: "button", textContent: `Take the rows in ${each}` });
       button.addEventListener("click", () => take(file, each));

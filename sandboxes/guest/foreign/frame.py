@@ -136,11 +136,7 @@ class PlainValue(dict[str, object]):
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value of the key, or the default. Raises TypeError for a key that is not known to be read."""
-        return super().get(key, default) if key in self else default
-
-    def __contains__(self, key: object) -> bool:
-        """Whether it is the key. Raises TypeError for one that is not known to be read."""
-        return super().__contains__(key) or (key not in self._words[2] and bool(self[key]))  # type: ignore[index]
+        return super().get(key, default) if key in self or key in self._words[2] else self[key]
 
 
 def parameters(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:

@@ -31,9 +31,11 @@ def object_of(value: Any, name: str, key: str, read: list[str]) -> dict[str, Any
     held: dict[str, Any] = as_object(value, alone, *read)
     if isinstance(value, dict | None) or held.get(alone) is not value:
         return held
-    return (PlainValue if read else NoObject)(
-        held, name, f"{name}.", frozenset((alone, *read) if key in read else {alone})
-    )
+    if len(read) > 1 and key not in read:
+        raise TypeError(
+            f"the row's {name} is no object, and the script reads {', '.join(read)} of it; map {name}.{read[0]}"
+        )
+    return (PlainValue if read else NoObject)(held, name, f"{name}.", frozenset((alone, *read)))
 
 
 def wrap(source: str, entry: str, read: dict[str, list[str]]) -> Callable[..., Any]:

@@ -153,7 +153,7 @@ def test_config_shows_all_that_a_run_does(here: Path, host: tuple[str, list[str]
     assert "e2b_theirs" not in done.stdout
     (here / ".env").write_text(f"E2B_API_URL={address}\n")
     shown = evalcell("config", COLUMNS="500", E2B_API_KEY="e2b_mine").stdout
-    assert "no key: the env-file .env sets E2B_API_URL, and E2B_API_KEY is of your environment" in shown
+    assert "no key: --env-file .env sets E2B_API_URL, and E2B_API_KEY is of your environment" in shown
     assert sent == []
 
 

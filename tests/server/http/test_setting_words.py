@@ -26,10 +26,10 @@ def test_a_problem_tells_of_which_setting_it_speaks(client: httpx.Client) -> Non
     nested = b'{"data": [{"output": "a"}], "more": 1}'
     problem = client.post("/v1/datasets", params={"name": "words.json", "rows": "dta"}, content=nested).json()
     assert (problem["setting"], '"rows": "dta"' in problem["detail"]) == ("rows", True)
-    sandbox = {"backend": "wasm", "files": {"A": "a"}}
-    asked = {"source": "def evaluate(output): return 1\n", "rows": [{"output": 1}], "sandbox": sandbox}
-    problem = client.post("/v1/evaluate", json=asked).json()
-    assert problem["setting"] == "sandbox.files"
+    client.post("/v1/datasets", params={"name": "row.jsonl", "another": True}, content=b'{"output": "a"}\n')
+    client.post("/v1/evaluators", json={"name": "never", "source": SLOW})
+    problem = client.post("/v1/runs", json={"evaluator": "never", "dataset": "row", "require": ["mean"]}).json()
+    assert (problem["setting"], "the requirement 'mean' is not" in problem["detail"]) == ("require", True), problem
 
 
 def test_a_run_keeps_results_in_plain_words(client: httpx.Client) -> None:

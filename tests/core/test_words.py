@@ -81,7 +81,7 @@ def names_of_settings() -> set[str]:
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Setting":
                 constants = (one for one in ast.walk(node.args[0]) if isinstance(one, ast.Constant))
-                names |= {str(one.value) for one in constants if isinstance(one.value, str)}
+                names |= {str(one.value) for one in constants if isinstance(one.value, str) and one.value[-1:] != "."}
     return names
 
 

@@ -136,8 +136,9 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
         if use := misfit(module, evaluator.called, p, value):
             kind = "a text" if isinstance(value, str) else "an object" if isinstance(value, dict) else "a list"
             whole = _of_row(_row_keys(evaluator, p), list(_look(cases, None)[0])) if kind == "a text" else {}
-            path = {p: whole.get("")}
-            give = f"give InputMapping(paths={path!r})" if "" in whole else f"map nothing to `{p}`, and be told what"
+            give = f"map nothing to `{p}`, and be told what"
+            if "" in whole:
+                give = f"give {Setting('mapping.paths', {p: whole['']})}"
             step = f"; if the row itself is meant, {give}" if whole else ""
             notes.append(f"`{p}` is {kind} in the first row, and the script asks it for {use}, as none has{step}")
     return notes

@@ -12,6 +12,7 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.python_signature import CallableNode, expression, names_of, own_nodes, parse
+from sandboxes.wording import Setting
 
 _MARKS = re.compile(r"Trainer\b|\bload_dataset\b|\bfrom_pretrained\b|\b(snapshot|hf_hub)_download\b|\bevaluate\.load\b")
 _DOWNLOADS = {"load_dataset", "from_pretrained", "snapshot_download", "hf_hub_download", "evaluate.load"}
@@ -38,7 +39,7 @@ def refuse_training(evaluator: Evaluator, where: str, network: bool) -> None:
     elif steps and not network:
         first = steps[0]
         why = f"this line {first.does} when the script is loaded, and a script has no network unless "
-        why += "SandboxConfig(network=True) opens it"
+        why += f"{Setting('sandbox.network', True)} opens it"
     else:
         return
     name = printable(evaluator.entry or evaluator.called, 60)

@@ -380,8 +380,8 @@ def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
 def _step(evaluator: Evaluator, column: str | None) -> str:
     """What to do about a role that nothing is known to take."""
     if others := unknown(evaluator, {}):
-        given = {others[0]: printable(column or "COLUMN")}
-        return f"map the one that does by its own name ({listed(others)}), such as InputMapping(paths={given!r})"
+        own = Setting("mapping.paths", {others[0]: printable(column or "COLUMN")})
+        return f"map the one that does by its own name ({listed(others)}), such as {own}"
     names = [one.name for one in evaluator.parameters]
     return f"leave it out, or map one that there is ({listed(names)})" if names else "leave it out"
 

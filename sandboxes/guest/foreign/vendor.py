@@ -80,9 +80,8 @@ def making(make: Callable[..., Any], arguments: dict[str, Any]) -> Any:
             raise
         name, given_so = make.__name__, ", ".join(f"{one}=…" for one in lacking)
         raise TypeError(
-            f"{name} needs {', '.join(lacking)} to be made; give all rows a value: "
-            f"InputMapping(literals={{'{lacking[0]}': …}}), or add `metric = {name}({given_so})` to the end of the "
-            "script, and name `metric`"
+            f"{name} needs {', '.join(lacking)} to be made; add `metric = {name}({given_so})` to the end of the "
+            f"script, and name `metric`, or set {lacking[0]} to a value for all rows"
         ) from None
 
 

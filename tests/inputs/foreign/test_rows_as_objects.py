@@ -180,7 +180,7 @@ def test_a_value_of_another_kind_than_the_script_uses_is_said(
         notes = cases.remarks
     assert [note[: len(told or "")] for note in notes] == ([] if told is None else [told])
     if source == SWALLOWS and told:
-        assert notes[0].endswith("if the row itself is meant, give InputMapping(paths={'row': '$.metadata'})")
+        assert notes[0].endswith('if the row itself is meant, give InputMapping(paths={"row": "$.metadata"})')
 
 
 @pytest.mark.parametrize(("value", "label"), [("False", "False"), ('"wrong"', "wrong"), ('{"label": "bad"}', "bad")])
@@ -209,7 +209,7 @@ def total(data):
     with pytest.raises(ColumnsError) as told:
         runner.evaluate(read(source, "total"), rows)
     step = "define `def evaluate(row): return total([row])`, or a part of that, and give "
-    assert f"{step}InputMapping(paths={{'row': '$.metadata'}})" in told.value.why
+    assert f'{step}InputMapping(paths={{"row": "$.metadata"}})' in told.value.why
     followed = read(source + "\n\ndef evaluate(row): return total([row])\n")
     mapping = InputMapping(paths={"row": "$.metadata"})
     assert [one.score for one in runner.evaluate(followed, rows, mapping=mapping).results] == [1.0, 0.0]

@@ -224,7 +224,7 @@ def test_it_is_said_of_typescript_too(dialect: str) -> None:
     source, name = JAVASCRIPT[dialect]
     row = {"output": "4", "answer_key": "4"}
     (note,) = default_notes(source, row, language="typescript")
-    assert f"paths={{'{name}': 'answer_key'}}" in note
+    assert f'paths={{"{name}": "answer_key"}}' in note
     assert not default_notes(source, row, InputMapping(paths={name: "answer_key"}), "typescript")
 
 

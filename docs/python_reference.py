@@ -195,7 +195,12 @@ def _default(value: object) -> str:
 
 
 def _text(found: Any) -> str:
-    return inspect.cleandoc(found.__doc__ or "")
+    """The docstring, with its arguments as a list."""
+    text = inspect.cleandoc(found.__doc__ or "")
+    head, args, rest = text.partition("\nArgs:\n")
+    listed, _, tail = rest.partition("\n\n")
+    lines = re.sub(r"^    (\w+): ", r"- `\1`: ", listed, flags=re.MULTILINE).replace("\n        ", "\n  ")
+    return f"{head}\n{lines}\n\n{tail}" if args else text
 
 
 def _line(text: str) -> str:

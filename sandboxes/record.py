@@ -105,6 +105,11 @@ class Record(metaclass=_Described):
             _built(type(self)).validator.validate_python(values, self_instance=self)
 
     @classmethod
+    def options(cls) -> Mapping[str, FieldOptions]:
+        """Each field's default and bounds."""
+        return cls._fields
+
+    @classmethod
     def exact(cls, values: dict[str, Any]) -> Self | None:
         """An instance if the values need no conversion, which pydantic would accept in its strict mode as well."""
         made = cls.__new__(cls)

@@ -74,7 +74,6 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "runner/results/compare/",
         "runner/runs/comparison.py",
         "runner/runs/api/compare.py",
-        "runner/cli/comparing.py",
         "runner/cli/commands/compare.py",
         _VERSIONS,
     ),

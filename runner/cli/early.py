@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 _ELSEWHERE = (
-    "packages",
-    "requirements",
-    "readable",
+    "with",
+    "with_requirements",
+    "file",
     "env",
     "env_file",
-    "network",
+    "allow_network",
     "evaluators",
     "project",
     "inline",
@@ -46,7 +46,7 @@ def worker(given: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _wanted(given: Mapping[str, Any]) -> bool:
-    if given["sandbox"] not in (None, "wasm") or given["language"] not in (None, "python"):
+    if given["sandbox"] not in (None, "wasm") or given["lang"] not in (None, "py"):
         return False
     if any(given[name] for name in _ELSEWHERE) or any(sign in (given["dataset"] or "*") for sign in "*?["):
         return False  # a run of several files has its workers elsewhere

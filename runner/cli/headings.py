@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from runner.core.entry_points import reason
+from runner.core.settings import SETTINGS
+
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
@@ -38,7 +41,13 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Called by click, which would take what stands behind an option with an optional number for the number."""
-        return super().parse_args(ctx, [*_with_numbers(args)])
+        try:
+            return super().parse_args(ctx, [*_with_numbers(args)])
+        except click.NoSuchOption as error:
+            name, door = error.option_name.lstrip("-").replace("-", "_"), getattr(self.callback, "door", None)
+            if door is not None and name in SETTINGS and (why := reason(door, name)):
+                raise click.UsageError(f"{error.option_name} is not for this command: {why}.", ctx) from None
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Called by click."""

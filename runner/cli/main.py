@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from runner.cli import comparing, options, signals, streams
+from runner.cli import options, signals, streams
 from runner.cli.commands.registry import Commands
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE, epilog
 from runner.core.doors import speaking
@@ -165,15 +165,9 @@ def cli(debug: bool) -> None:
 @options.dataset("dataset", required=False)
 @options.evaluators
 @options.config
-@options.rows
-@options.repeat
-@options.limits
-@options.on
-@options.resources
+@options.settings("evalcell run")
 @options.trust_config
-@options.results
-@comparing.gate
-@options.cached
+@options.printed
 def run(**given: Any) -> int:
     """
     Score each row of DATASET with EVALUATOR.
@@ -205,7 +199,7 @@ def run(**given: Any) -> int:
     with early.worker(given):
         from runner.cli.commands import any_run, run
 
-        return any_run.score(run.Options(**given))
+        return any_run.score(run.Options.of(given))
 
 
 def begin() -> NoReturn:

@@ -12,8 +12,8 @@ import click
 from runner.cli.headings import Command as Command
 from runner.cli.headings import Decorator, option, several
 from runner.cli.headings import Plain as Plain
-from runner.cli.limit_options import SANDBOX, seconds
-from runner.cli.limit_options import bounds as bounds
+from runner.core.entry_points import offered as offered_at
+from runner.core.settings import ALLOWED, RESULTS, ROWS, SANDBOX, SETTINGS, value_of
 
 if TYPE_CHECKING:
     from sandboxes.base import Language
@@ -57,64 +57,66 @@ def _language(_: click.Context, __: click.Parameter, given: str | None) -> Langu
     return None if given is None else _LANGUAGES[given]
 
 
-_ROWS, _PACKAGES, _ALLOWED, _RESULTS = "Rows", "Packages", "What the script may use", "Results"
+def setting(name: str, help: str | None = None) -> Decorator:
+    """Declare the option of one of a run's settings; it is None, False or empty where it is not given."""
+    one, value = SETTINGS[name], value_of(name)
+    words = [one.short] if one.short else []
+    how: dict[str, Any] = {"metavar": one.metavar, "help": help or one.help + _default(name)}
+    if value.type is bool:
+        how |= {"is_flag": True}
+    elif value.many or value.type is dict:
+        how |= {"multiple": True}
+    else:
+        how |= {"type": _type(name)}
+    if one.bare is not None:
+        how |= {"is_flag": False, "flag_value": one.bare}
+    if name == "sandbox":
+        how |= {"shell_complete": offered("sandboxes")}
+    return option(one.heading, *words, option_of(name), name, **how)
+
+
+def _type(name: str) -> Any:
+    one, value = SETTINGS[name], value_of(name)
+    if choices := one.words or value.choices:
+        return click.Choice(choices)
+    low, high = (value.bounds.get(bound) for bound in ("ge", "le"))
+    if value.type is int:
+        return click.IntRange(1 if low is None and value.bounds else low, None if high is None else high // one.unit)
+    if value.type is float:
+        open_ = "gt" in value.bounds
+        return click.FloatRange(value.bounds.get("gt", low), 1e300 if high is None else high, open_, high is None)
+    return value.type
+
+
+def _default(name: str) -> str:
+    """A default that nobody would guess, for the help."""
+    default, unit = value_of(name).default, SETTINGS[name].unit
+    return f"  [default: {default / unit:g}]" if type(default) in (int, float) and default > 1 else ""
+
+
+def settings(door: str, **helps: str) -> Decorator:
+    """Declare the options of all settings that a command has; `helps` are words of its own."""
+
+    def decorate(command: Any) -> Any:
+        command.door = door  # by which an option that it lacks is explained
+        return several(*(setting(name, helps.get(name)) for name in offered_at(door)))(command)
+
+    return decorate
+
+
+def option_of(name: str) -> str:
+    """The option of a setting."""
+    return f"--{name.replace('_', '-')}"
 
 
 def language(help: str, *more: str) -> Decorator:
     """Declare `--lang`: `py` or `ts`, or one of `more`."""
     names = click.Choice(["py", "ts", *more])
-    return option(_ROWS, "--lang", "language", type=names, callback=_language, help=help)
+    return option(ROWS, "--lang", "language", type=names, callback=_language, help=help)
 
-
-mapping = several(
-    language("The language of a template that has several.", "js"),
-    option(
-        _ROWS,
-        "--map",
-        "paths",
-        metavar="NAME=COLUMN",
-        multiple=True,
-        help="Take a parameter from a column, or from a path: output=prediction, a=$.output.x.",
-    ),
-    option(_ROWS, "--set", "literals", metavar="NAME=JSON", multiple=True, help="Give a parameter a value: limit=3."),
-    option(
-        _ROWS, "--dialect", metavar="NAME", help="The tool that the script was written for: promptfoo, langsmith, …"
-    ),
-    option(
-        _ROWS, "--inline", metavar="CODE", help="Code of promptfoo's config, or of --dialect, in place of a script."
-    ),
-    option(
-        _ROWS,
-        "--dialect-failures",
-        type=click.Choice(["failed", "as-zero"]),
-        default="failed",
-        help="An exception of a promptfoo assertion fails the row, or is the score 0, as promptfoo has it.",
-    ),
-)
-
-reading = several(
-    option(_ROWS, "--encoding", metavar="NAME", help="The encoding of the dataset: cp1252.  [default: UTF-8]"),
-    option(
-        _ROWS, "--rows", metavar="PATH", help="The place of the rows in a .json file that is no array: data, data[*].x."
-    ),
-    option(
-        _ROWS,
-        "--empty",
-        type=click.Choice(["text", "null"]),
-        default="text",
-        help="An empty cell of a CSV file is empty text, or null.",
-    ),
-    option(
-        _ROWS,
-        "--json-columns",
-        metavar="COLUMN",
-        multiple=True,
-        help="The texts of this column are JSON, such as lists in CSV.",
-    ),
-)
 
 evaluators = option(
-    _ROWS,
+    ROWS,
     "-e",
     "--evaluator",
     "evaluators",
@@ -125,7 +127,7 @@ evaluators = option(
 )
 
 config = option(
-    _ROWS,
+    ROWS,
     "--config",
     "project",
     metavar="FILE",
@@ -133,59 +135,23 @@ config = option(
 )
 
 trust_config = option(
-    _ALLOWED,
+    ALLOWED,
     "--trust-config",
     is_flag=True,
     help="evalcell.toml may send rows elsewhere, open the network, and write outside its folder.",
 )
 
-rows = several(
-    mapping,
-    reading,
-    option(_ROWS, "--id", metavar="COLUMN", help="The column with the rows' ids.  [default: id]"),
-    option(_ROWS, "--limit", type=click.IntRange(1), metavar="N", help="Score the first N rows only."),
-    option(_ROWS, "--seed", type=int, metavar="N", help="Make the script's random numbers repeat."),
-)
-
-repeat = option(
-    _ROWS,
-    "--repeat",
-    type=click.IntRange(1, 1000),
-    default=1,
-    metavar="K",
-    help="Score each row K times.",
-)
-
-cached = option(_RESULTS, "--cache", is_flag=True, help="Take scores from earlier runs, and keep those of this one.")
-
 tolerance = option(
-    _ROWS,
+    ROWS,
     "--tolerance",
     type=click.FloatRange(0, 1e300),
     metavar="D",
     help="How far two scores may be apart.  [default: 1e-9]",
 )
 
-other = option(
-    _ROWS, "--other", metavar="SCRIPT", help="Compare with this evaluator, which runs in the last --sandbox."
-)
+other = option(ROWS, "--other", metavar="SCRIPT", help="Compare with this evaluator, which runs in the last --sandbox.")
 
-twice = option(_ROWS, "--twice", is_flag=True, help="Run it two times in one sandbox, and compare these.")
-
-sandbox = option(
-    SANDBOX,
-    "--sandbox",
-    metavar="NAME",
-    shell_complete=offered("sandboxes"),
-    help="Where the script runs.  [default: what fits it]",
-)
-
-on = option(
-    SANDBOX,
-    "--on",
-    metavar="CLUSTER",
-    help="Run it on a Ray cluster: `ray`, the one of RAY_ADDRESS or of this machine, or ray://HOST:10001.",
-)
+twice = option(ROWS, "--twice", is_flag=True, help="Run it two times in one sandbox, and compare these.")
 
 sandboxes = option(
     SANDBOX,
@@ -197,105 +163,11 @@ sandboxes = option(
     help="Where it runs; give two or more.",
 )
 
-limits = several(sandbox, bounds)
-
-resources = several(
-    option(
-        _PACKAGES, "--with", "packages", metavar="PKG", multiple=True, help="Install this too, as in scikit-learn>=1.5."
-    ),
-    option(
-        _PACKAGES,
-        "--with-requirements",
-        "requirements",
-        metavar="FILE",
-        multiple=True,
-        help="Install what this requirements file lists.",
-    ),
-    option(_PACKAGES, "--lock", metavar="FILE", help="Install exactly the packages of an earlier run."),
-    seconds(_PACKAGES, "--install-timeout", help="Seconds to install them, or send files.  [default: 300]"),
-    option(
-        _ALLOWED,
-        "--file",
-        "readable",
-        metavar="NAME=PATH",
-        multiple=True,
-        help="A file to read; os.environ[NAME] is its path.",
-    ),
-    option(_ALLOWED, "--env", metavar="NAME", multiple=True, help="A variable of your environment."),
-    option(
-        _ALLOWED,
-        "--env-file",
-        metavar="FILE",
-        help="Read variables, and providers' keys, from FILE first.",
-    ),
-    option(_ALLOWED, "--allow-network", "network", is_flag=True, help="The network."),
-    option(
-        _ALLOWED, "--allow-weak-isolation", "weak", is_flag=True, help="Run even where your files cannot be hidden."
-    ),
-)
-
 env_file = click.option("--env-file", metavar="FILE", help="Read providers' keys from FILE first.")
 
 printed = several(
-    option(_RESULTS, "--json", "as_json", is_flag=True, help="Print the summary as one JSON object only."),
-    option(_RESULTS, "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+    option(RESULTS, "--json", "as_json", is_flag=True, help="Print the summary as one JSON object only."),
+    option(RESULTS, "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )
 
-verbose = option(_RESULTS, "-v", "--verbose", is_flag=True, help="Also print what passed.")
-
-max_failed = option(
-    _RESULTS,
-    "--max-failed",
-    metavar="N|P%",
-    help="Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
-)
-
-max_abstained = option(_RESULTS, "--max-abstained", metavar="N|P%", help="Exit with 1 if more rows abstain.")
-
-report = option(
-    _RESULTS,
-    "--report",
-    "reports",
-    metavar="FILE",
-    multiple=True,
-    help="Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
-)
-
-results = several(
-    option(_RESULTS, "--worst", type=click.IntRange(0, 1000), metavar="N", help="Show the N worst rows.  [default: 5]"),
-    option(
-        _RESULTS,
-        "--show",
-        type=click.Choice(["worst", "scored", "best", "failed", "abstained"]),
-        default="worst",
-        help="Show these rows instead of the worst.",
-    ),
-    option(
-        _RESULTS,
-        "--keep",
-        metavar="COLUMN",
-        multiple=True,
-        help="Carry this column of the dataset, or `all`, into the results.",
-    ),
-    option(
-        _RESULTS, "-o", "--output", "files", metavar="FILE", multiple=True, help="Write each row here; FOLDER/ for all."
-    ),
-    report,
-    option(_RESULTS, "--save", is_flag=True, help="Keep the run in the store: `evalcell runs` lists it."),
-    option(_RESULTS, "--resume", is_flag=True, help="Go on with the run in -o FOLDER/ after its last whole row."),
-    option(_RESULTS, "--overwrite", is_flag=True, help="Start anew though -o FOLDER/ has rows of an earlier run."),
-    printed,
-    option(
-        _RESULTS,
-        "--require",
-        metavar="GATE",
-        multiple=True,
-        help="Exit with 1 unless it is true: 'mean>=0.9'.",
-    ),
-    option(
-        _RESULTS, "--fail-if", "gates", metavar="GATE", multiple=True, help="Exit with 1 if it is true: 'mean<0.9'."
-    ),
-    max_failed,
-    max_abstained,
-    seconds(_RESULTS, "--aggregate-timeout", help="Seconds the script's `aggregate` may take.  [default: 60]"),
-)
+verbose = option(RESULTS, "-v", "--verbose", is_flag=True, help="Also print what passed.")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from sandboxes.base import Language
+from sandboxes.models import Language
 from sandboxes.record import Field, Record, model_validator
 
 Direction = Literal["maximize", "minimize", "none"]
@@ -15,6 +15,11 @@ ErrorKind = Literal["mapping", "raised", "timeout", "memory", "output", "crash",
 JsonType = Literal["string", "number", "integer", "boolean", "array", "object", "null", "any"]
 DialectFailures = Literal["failed", "as-zero"]
 """What an exception of a script is that was written for a tool which takes it for the score 0."""
+
+Empty = Literal["text", "null"]
+"""What an empty cell of a CSV file is."""
+Show = Literal["worst", "scored", "best", "failed", "abstained"]
+"""Which rows to show. `scored`: the worst of those with a score."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -73,6 +78,10 @@ class InputMapping(Record):
     """Parameters, and the column or path that each is read from."""
     literals: dict[str, Any] = Field(default_factory=dict)
     """Parameters, and the value that each has on every row."""
+
+
+Columns: TypeAlias = InputMapping | Mapping[str, str]
+"""A mapping as Python callers give it; a plain one has the column or path of each parameter."""
 
 
 class ParameterSpec(Record):

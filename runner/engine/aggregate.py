@@ -19,9 +19,6 @@ from sandboxes.json_text import Encoded
 from sandboxes.shield import finish
 from sandboxes.wording import Message, Setting
 
-TIMEOUT = 60.0
-"""Seconds."""
-
 _TRIES = 2
 
 

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from runner.core.errors import InputError
 from runner.core.text import shown
-from runner.core.types import Evaluator
+from runner.core.types import Columns, Evaluator
 from runner.engine.request import Path, Rows, RunRequest, Scorer
-from runner.inputs.call import Columns, as_mapping
+from runner.inputs.call import as_mapping
 from runner.inputs.datasets.frames import frame_rows
 from runner.inputs.evaluators.resolve import find_evaluator
 from sandboxes.base import Limits, SandboxConfig

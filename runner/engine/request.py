@@ -9,34 +9,31 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, TypeAlias
 
+from runner.core.settings import FileSettings, LocalSettings, Name
 from runner.core.text import printable
-from runner.core.types import Case, Evaluator, Finite, InputMapping, Result
-from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
+from runner.core.types import Case, Evaluator, Result
 from runner.engine.aggregate import Aggregation
 from runner.engine.fit import refuse_unfit
 from runner.engine.local import Watch, score_grouped
-from runner.engine.row import MOST_REPEATS, MOST_ROWS, Known
-from runner.engine.scoring.worst import WORST, Show
+from runner.engine.row import Known
 from runner.inputs.datasets.dataset import Dataset, open_dataset
 from runner.inputs.datasets.frames import FrameRows
 from runner.inputs.datasets.lacking import Cases, default_notes, misfit_notes, refuse_lacking
 from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.row_columns import RowColumns, parse_column
-from runner.inputs.datasets.rows import Empty, Reading, cases_from_rows
+from runner.inputs.datasets.rows import Reading, cases_from_rows
 from runner.inputs.datasets.slices import Slice
 from runner.inputs.datasets.streams import refuse_encoding
 from runner.inputs.evaluators.at_load import refuse_training
 from runner.inputs.evaluators.column import Source, needed_column
 from runner.inputs.evaluators.inline import mapped_native
-from runner.inputs.evaluators.load import split_entry
+from runner.inputs.evaluators.load import HowRead, split_entry
 from runner.inputs.evaluators.mapping import Binding, bind
 from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
-from runner.inputs.evaluators.written_for import Name as Name
-from runner.inputs.evaluators.written_for import WrittenFor
-from sandboxes.base import Language, Limits, Sandbox, SandboxConfig
+from sandboxes.base import Sandbox, SandboxConfig
 from sandboxes.groups import one_by_one
-from sandboxes.record import Field, field_serializer, field_validator
+from sandboxes.record import field_serializer, field_validator
 from sandboxes.registry import create
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -45,7 +42,7 @@ Scorer: TypeAlias = Path | Evaluator | Callable[..., Any]
 """A script's path, a template's name, an evaluator that was read, or a function."""
 
 
-class RunRequest(WrittenFor):
+class RunRequest(LocalSettings):
     """
     A description of one run, which JSON can hold. `prepare` reads and checks what it names.
 
@@ -56,55 +53,11 @@ class RunRequest(WrittenFor):
     """A script's path, a template's name, or the evaluator itself."""
     dataset: Name | None = None
     """A path, `demo`, or `-` for standard input. None: the caller passes the rows."""
-    language: Language | None = None
-    """One of a template's languages."""
-    sandbox: SandboxConfig = SandboxConfig()
-    """Its packages are added to the script's own. If its backend is not set, one that fits is chosen."""
-    on: str | None = None
-    """A cluster that the sandbox is opened on: `ray`, or `ray://HOST:PORT`. None: this machine."""
-    limits: Limits = Limits()
-    mapping: InputMapping = InputMapping()
-    """Overrides the script's own."""
-    seed: int | None = None
-    """Makes the script's random numbers repeat."""
-    repeat: int = Field(default=1, ge=1, le=MOST_REPEATS)
-    """The number of results of each row, each with random numbers of its own."""
-    cache: bool = False
-    """Scores of earlier runs are taken from the score cache, and those of this one are kept there."""
-    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS)
-    """The number of rows to score, from the first."""
-    id: str | None = None
-    """The column that has the rows' ids, or a path to them. None: `id`."""
-    encoding: str | None = None
-    """The encoding of a text file. None: UTF-8, or UTF-16 by its byte order mark."""
-    rows: str | None = None
-    """The place of the rows in a JSON document that is no array, as a path: `data`. None: it is an array."""
-    empty: Empty = "text"
-    """An empty cell of a CSV file is empty text, or null."""
-    json_columns: tuple[str, ...] = ()
-    """Columns whose texts are JSON, such as a list in a cell of CSV."""
-    keep: tuple[str, ...] = ()
-    """Columns, or paths, that each result carries; `all` is every column."""
-    worst: int = Field(default=WORST, ge=0, le=1000)
-    """The number of rows to show with their texts."""
-    show: Show = "worst"
-    """Which rows these are: the worst, the best, or the first that failed or abstained."""
-    require: tuple[str, ...] = ()
-    """Conditions that must be true, such as `mean>=0.8`; docs/rules.md explains them."""
-    gates: tuple[str, ...] = ()
-    """Conditions that fail the run, such as `mean<0.8`."""
-    max_failed: str | None = None
-    """The number of rows that may fail, or their share of all rows, such as `5%`."""
-    max_abstained: str | None = None
-    """The same for rows that abstain."""
-    baseline: Name | None = None
-    """A results file or a run's folder to compare with."""
-    fail_if_worse: Finite | None = Field(default=None, ge=0)
-    """Fails the run if its mean is worse than the baseline's by more than this."""
-    allow_inconclusive: bool = False
-    """Without enough evidence for that, too, the run passes."""
-    aggregate_timeout: float = Field(default=AGGREGATE_TIMEOUT, gt=0, le=86_400)
-    """Seconds that the script's `aggregate` may take."""
+
+    @property
+    def how_read(self) -> HowRead:
+        """How a script of another tool is read."""
+        return HowRead(dialect=self.dialect, entry=self.entry, failures=self.dialect_failures)
 
     @field_validator("encoding")
     @classmethod
@@ -121,21 +74,6 @@ class RunRequest(WrittenFor):
 
             parse_place(value)
         return value
-
-    @field_validator("max_failed", "max_abstained", mode="before")
-    @classmethod
-    def _count(cls, value: object) -> object:
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-    @field_validator("baseline", mode="before")
-    @classmethod
-    def _path(cls, value: object) -> object:
-        return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-    @field_validator("keep", "require", "json_columns", mode="before")
-    @classmethod
-    def _several(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
 
     @field_serializer("sandbox")
     def _as_set(self, config: SandboxConfig) -> dict[str, Any]:
@@ -170,9 +108,7 @@ class Prepared:
     def reading(self) -> Reading:
         """How a text file is read."""
         declared = () if self.binding is None else self.binding.json_columns
-        return Reading(
-            self.request.encoding, self.request.empty, self.request.json_columns, declared, self.request.rows
-        )
+        return Reading(declared=declared, **{name: getattr(self.request, name) for name in FileSettings.field_names})
 
     @property
     def columns(self) -> frozenset[str] | None:

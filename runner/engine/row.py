@@ -8,11 +8,6 @@ from typing import Any, Protocol
 from runner.core.types import Result
 from sandboxes.base import Call, Sandbox
 
-MOST_REPEATS = 1000
-"""Results of one row."""
-MOST_ROWS = 10**15
-"""Rows of a run, as a `limit` may say."""
-
 
 class Row:
     """

@@ -6,14 +6,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter, signature
-from typing import Any, TypeAlias
+from typing import Any
 
 from runner.core.errors import ColumnsError, InputError
 from runner.core.text import shown
-from runner.core.types import Evaluator, InputMapping
-
-Columns: TypeAlias = InputMapping | Mapping[str, str]
-"""A mapping as Python callers give it; a plain one has the column or path of each parameter."""
+from runner.core.types import Columns, Evaluator, InputMapping
 
 _LONG = 300  # characters of one argument
 

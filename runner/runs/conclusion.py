@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from runner.core.types import OutputConfig
@@ -16,6 +17,7 @@ from runner.engine.scoring.worst import ShownRows
 from runner.results.output.files import WriteError
 from runner.results.output.manifest import State
 from runner.results.reports.content import RunContent
+from runner.runs.stored import one_finished
 
 if TYPE_CHECKING:
     from runner.results.compare.baseline import Baseline
@@ -40,7 +42,8 @@ class Conclusion:
         if request.baseline is not None or request.fail_if_worse is not None or request.allow_inconclusive:
             from runner.results.compare.baseline import baseline_of  # here: few runs have one
 
-            self.baseline = baseline_of(request, evaluator)
+            with nullcontext() if request.baseline is None else one_finished(request.baseline) as source:
+                self.baseline = baseline_of(request, evaluator, source)
 
     @property
     def inputs(self) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, AsyncExitStack, aclosing, context
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import templates
 from runner.core.errors import DatasetError, InputError
@@ -22,6 +22,7 @@ from runner.engine.threads import Detached
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
+from runner.inputs.evaluators.load import HowRead
 from runner.inputs.evaluators.resolve import find_files, is_path, with_files
 from runner.runs.examples.check import fill_example
 from runner.runs.examples.load import Example, find_examples, for_language, read_examples
@@ -86,6 +87,7 @@ def pair(
     language: Language | None = None,
     *,
     twice: bool = False,
+    **how: Unpack[HowRead],
 ) -> list[tuple[str | Evaluator, Evaluator, str | SandboxConfig | None]]:
     """
     For each side, the script's name, the evaluator, and its sandbox. None: the sandbox is still to be chosen.
@@ -99,18 +101,18 @@ def pair(
                 f"a script that is run {Setting('twice')} is compared with itself; name one sandbox at most, and no "
                 f"{Setting('other')}"
             )
-        return [_found(evaluator, language, sandboxes[0] if sandboxes else None)] * 2
+        return [_found(evaluator, language, sandboxes[0] if sandboxes else None, **how)] * 2
     if other is not None:
         if len(sandboxes) > 2:
             raise InputError("two scripts are compared in two sandboxes at most; leave the others out")
         first, last = (sandboxes[0], sandboxes[-1]) if sandboxes else (None, None)
-        return [_found(evaluator, language, first), _found(other, None, last)]
+        return [_found(evaluator, language, first, **how), _found(other, None, last)]
     if len(sandboxes) < 2:
         raise InputError(
             f"there is nothing to compare with; name two sandboxes ({Setting('sandboxes')}), or another "
             f"script ({Setting('other')}), or run it {Setting('twice')}"
         )
-    return [_found(evaluator, language, sandbox) for sandbox in sandboxes]
+    return [_found(evaluator, language, sandbox, **how) for sandbox in sandboxes]
 
 
 def prepare_sides(
@@ -131,7 +133,8 @@ def prepare_sides(
     """
     files = find_files(request.dataset, request.evaluator)
     sides = []
-    for name, evaluator, wanted in pair(request.evaluator, other, sandboxes, language, twice=twice):
+    both = pair(request.evaluator, other, sandboxes, language, twice=twice, **request.how_read)
+    for name, evaluator, wanted in both:
         update: dict[str, Any] = {
             "evaluator": name,
             "language": evaluator.language,
@@ -256,7 +259,10 @@ class ParityTally:
 
 
 def _found(
-    named: Named | Evaluator, language: Language | None, sandbox: str | SandboxConfig | None
+    named: Named | Evaluator,
+    language: Language | None,
+    sandbox: str | SandboxConfig | None,
+    **how: Unpack[HowRead],
 ) -> tuple[str | Evaluator, Evaluator, str | SandboxConfig | None]:
     if isinstance(named, Evaluator):
         return named, named, sandbox
@@ -265,7 +271,7 @@ def _found(
         backend = sandbox if isinstance(sandbox, str) else sandbox.backend
         runs = find(backend).capabilities.languages
         language = next((one for one in templates.languages(name) if one in runs), None)
-    return name, find_stored(name, language), sandbox
+    return name, find_stored(name, language, **how), sandbox
 
 
 def _columns(sides: Sequence[Prepared]) -> frozenset[str] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -89,21 +90,22 @@ def finished(base: str, new: str) -> Iterator[tuple[Source, Source]]:
 
     Raises NotComparableError, NotStoredError and StoreError.
     """
-    from runner.results.compare.files import find_source  # here, as below: most runs are compared with none
+    with one_finished(base) as one, one_finished(new) as other:
+        yield one, other
 
-    with ExitStack() as stack:
-        store = None
-        found: list[Source] = []
-        for name in (base, new):
-            if (name != "latest" and not is_run(name)) or os.path.lexists(name):
-                found.append(find_source(name))
-                continue
-            if store is None:
-                from runner.results.store import open_store  # here: most comparisons are of files
 
-                store = stack.enter_context(open_store())
-            found.append(stack.enter_context(source_of(store, found_run(store, name))))
-        yield found[0], found[1]
+@contextmanager
+def one_finished(name: str) -> Iterator[Source]:
+    """One of them."""
+    from runner.results.compare.files import find_source  # here: most runs are compared with none
+
+    if (name != "latest" and not is_run(name)) or os.path.lexists(name):
+        yield find_source(name)
+        return
+    from runner.results.store import open_store  # here: most comparisons are of files
+
+    with open_store() as store, source_of(store, found_run(store, name)) as source:
+        yield source
 
 
 def found_run(store: Store, id: str) -> RunInfo:
@@ -141,6 +143,7 @@ def source_of(store: Store, run: RunInfo, beside: Path | None = None) -> Iterato
                 for segment in store.segments(run.id):
                     with segment.path.open("rb") as part:
                         copyfileobj(part, file)
+            (Path(folder) / "manifest.json").write_text(json.dumps(manifest), "utf-8")
         except OSError as error:
             raise StoreError(
                 f"the results of the run {run.id} cannot be copied ({error.strerror}); make room"

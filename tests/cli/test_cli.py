@@ -223,7 +223,7 @@ def test_an_unexpected_exception_is_one_line_and_with_debug_a_traceback(
     def fail(*_: object, **__: object) -> None:
         raise LookupError("\x1b[2Jwhoops")
 
-    monkeypatch.setattr("runner.cli.sandbox_options.find", fail)
+    monkeypatch.setattr("runner.cli.command_options.find", fail)
     result = run("length.py", "data.jsonl")
     assert (result.exit_code, result.stdout) == (3, "")
     line = "evalcell failed unexpectedly: LookupError: \\x1b[2Jwhoops; run `evalcell --debug …` and report it\n"

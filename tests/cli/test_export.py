@@ -145,7 +145,7 @@ def test_an_env_file_is_found_from_any_folder(folder: Path) -> None:
         (("export", "pytest", "polite.py", "-o", "polite.py"), "polite.py exists already"),
         (("export", "inspect", "polite.py", "--threshold", "1"), "inspect takes scores alone"),
         (("export", "langsmith", "polite.py", "--threshold", "1"), "langsmith takes scores alone"),
-        (("export", "pytest", "polite.py", "--lock", "x"), "--lock cannot be carried along"),
+        (("export", "pytest", "polite.py", "--lock", "x"), "it cannot be carried along"),
         (("export", "inspect", "absent.py"), "absent.py"),
         (("export", "inspect", "polite.py", "--set", "x=1"), "has no parameter `x`"),
         (("export", "inspect", "polite.py", "--sandbox", "wasm", "--allow-network"), "no network"),

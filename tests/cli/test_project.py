@@ -155,7 +155,7 @@ def read_project_text(text: str, folder: Path) -> Project:
         ("\n\n", "\n\x00\n", "this is not TOML"),
         ('"answer"', '"nope"', "has no column `nope`"),
         ('"results/length/"', '"a\\u0000"', "evalcell.toml: 'a\\x00' is no path: it has a NUL; take that out"),
-        ("jobs = 1", 'encoding = "x"', "`encoding`: is not an encoding that Python knows"),
+        ("jobs = 1", 'encoding = "x"', "`encoding` 'x': is not an encoding that Python knows"),
         ('"results/length/"', '"results/both/../both/same/"', "the runs length and both both write results/both/same/"),
         (
             "require =",

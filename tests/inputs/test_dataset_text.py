@@ -126,7 +126,7 @@ def test_what_is_no_text_in_its_encoding_costs_its_own_row(tmp_path: Path) -> No
 def test_a_table_has_no_encoding(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     with pytest.raises(DatasetError, match="no text; leave the encoding out"):
-        open_dataset(written(tmp_path, "d.parquet", ""), reading=Reading("cp1252"))
+        open_dataset(written(tmp_path, "d.parquet", ""), reading=Reading(encoding="cp1252"))
 
 
 @pytest.mark.parametrize(("suffix", "data"), [(".csv", "output,n\na,1\n"), (".jsonl", '{"output": "a", "n": "1"}\n')])

@@ -10,9 +10,9 @@ from runner.inputs.datasets.location import is_pattern
 
 def score(asked: run.Options) -> int:
     """Do what the options ask for; return the exit code. Raises as `run.run`."""
-    if asked.resume and asked.overwrite:
+    if asked["resume"] and asked["overwrite"]:
         raise click.UsageError("--resume goes on with a run and --overwrite starts it anew; give one of them.")
-    if asked.project is not None or (asked.dataset is None and not asked.evaluators and asked.inline is None):
+    if asked.project is not None or (asked.dataset is None and not asked.evaluators and asked["inline"] is None):
         from runner.cli.commands import project  # not for an evaluator that is named
 
         return project.run(asked)

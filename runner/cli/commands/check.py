@@ -11,8 +11,8 @@ import click
 from rich.console import RenderableType
 
 from runner.cli import signals, values
+from runner.cli.command_options import CommandOptions
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.core.text import printable, whole
 from runner.core.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
@@ -32,7 +32,7 @@ _TYPES = re.compile(r"\(TS(2304|2307|2552)\)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(SandboxOptions):
+class Options(CommandOptions):
     """The command line of `check`, as click parsed it."""
 
     script: str | None
@@ -42,14 +42,14 @@ class Options(SandboxOptions):
 def check(options: Options) -> int:
     """Check a script; return the exit code. Raises what `evaluate` does."""
     script, dataset = options.script or "inline", options.dataset
-    if options.inline is not None:
+    if options["inline"] is not None:
         script, dataset = "inline", options.script
     elif options.script is None:
         raise click.UsageError("Missing argument 'SCRIPT'.")
     evaluator = options.find(script)
-    request = options.request(script, dataset, evaluator, limit=_TRIED)
+    request = options.request(script, dataset, evaluator)
     one = request.sandbox.model_copy(update={"jobs": 1})  # starts sooner than workers do
-    request = request.model_copy(update={"sandbox": one})
+    request = request.model_copy(update={"sandbox": one, "limit": _TRIED})
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named)
     sandbox = prepared.sandbox
     out = render.out()

@@ -13,10 +13,7 @@ from runner.cli.exit_codes import epilog
 @click.command(cls=options.Command, epilog=epilog("a type error"))
 @options.evaluator("script", required=False)
 @options.dataset("dataset", required=False)
-@options.mapping
-@options.reading
-@options.sandbox
-@options.resources
+@options.settings("evalcell check")
 def check(**given: Any) -> int:
     """
     Show how SCRIPT would be run, and try it on the first 3 rows of DATASET.
@@ -25,7 +22,7 @@ def check(**given: Any) -> int:
     """
     from runner.cli.commands import check
 
-    return check.check(check.Options(**given))
+    return check.check(check.Options.of(given))
 
 
 @click.command(
@@ -35,9 +32,7 @@ def check(**given: Any) -> int:
 )
 @options.evaluator("script")
 @options.dataset("examples", required=False)
-@options.mapping
-@options.limits
-@options.resources
+@options.settings("evalcell test")
 @options.printed
 @options.verbose
 def test(**given: Any) -> int:
@@ -56,7 +51,7 @@ def test(**given: Any) -> int:
     """
     from runner.cli.commands import examples
 
-    return examples.test(examples.Options(**given))
+    return examples.test(examples.Options.of(given))
 
 
 @click.command(
@@ -66,13 +61,11 @@ def test(**given: Any) -> int:
 )
 @options.evaluator("evaluator")
 @options.dataset("dataset")
-@options.rows
+@options.settings("evalcell parity")
 @options.tolerance
 @options.other
 @options.twice
 @options.sandboxes
-@options.bounds
-@options.resources
 @options.printed
 def parity(**given: Any) -> int:
     """
@@ -87,4 +80,4 @@ def parity(**given: Any) -> int:
     """
     from runner.cli.commands import parity
 
-    return parity.parity(parity.Options(**given))
+    return parity.parity(parity.Options.of(given))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
+from runner.cli.command_options import CommandOptions
 from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.headings import on_the_command_line
-from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.core.errors import InputError
+from runner.core.settings import SETTINGS
 from runner.core.text import json_text
 from runner.core.types import Direction
 from runner.engine.scoring.allowance import parse_allowed
@@ -23,12 +24,12 @@ from runner.results.compare.types import Comparison
 from runner.results.reports.files import ReportFiles
 from runner.runs.stored import finished
 
-_SCORING = {field.name for field in fields(SandboxOptions)} - {"language"} | {"seed", "limit", "id"}
+_SCORING = SETTINGS.keys() - {"lang", "report", "fail_if_worse", "allow_inconclusive", "max_failed", "max_abstained"}
 """Options that finished runs have no use for."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(SandboxOptions):
+class Options(CommandOptions):
     """The command line of `compare`, as click parsed it."""
 
     sources: tuple[str, ...]
@@ -39,34 +40,26 @@ class Options(SandboxOptions):
     ignore_input: bool
     strict: bool
     tolerance: float | None
-    seed: int | None
-    limit: int | None
-    id: str | None
-    fail_if_worse: float | None
-    allow_inconclusive: bool
-    max_failed: str | None
-    max_abstained: str | None
-    reports: tuple[str, ...]
     as_json: bool
     quiet: bool
 
 
 def compare(options: Options) -> int:
     """Compare; return the exit code. Raises NotComparableError and InputError, and what `evaluate` does."""
-    allowed = parse_allowed(options.max_failed, options.max_abstained)
-    gated = options.fail_if_worse is not None
-    if not gated and (options.allow_inconclusive or any(allowed)):
+    allowed = parse_allowed(options["max_failed"], options["max_abstained"])
+    gated = options["fail_if_worse"] is not None
+    if not gated and (options["allow_inconclusive"] or any(allowed)):
         raise InputError("--allow-inconclusive, --max-failed and --max-abstained belong to a gate; add --fail-if-worse")
-    reports = ReportFiles(options.reports, inputs=options.sources)
+    reports = ReportFiles(options["report"], inputs=options.sources)
     made = _compared(options)
     if made is None:
         return INTERRUPTED
-    gate = worse_gate(made, *allowed, allow_inconclusive=options.allow_inconclusive) if gated else None
+    gate = worse_gate(made, *allowed, allow_inconclusive=options["allow_inconclusive"]) if gated else None
     tell_step(lambda: [made])
     reports.write([made])
     show(made, gate, as_json=options.as_json, quiet=options.quiet)
     if not options.quiet and not options.as_json:
-        for file in options.reports:
+        for file in options["report"]:
             render.out().say(render.text(f"written: {file}"))
     if gate is None:
         return DONE if made.compared else COULD_NOT_JUDGE
@@ -75,8 +68,8 @@ def compare(options: Options) -> int:
 
 def _compared(options: Options) -> Comparison | None:
     """None: it was interrupted."""
-    tolerance = options.fail_if_worse or options.tolerance or 0.0
-    if options.fail_if_worse and options.tolerance is not None and options.tolerance != options.fail_if_worse:
+    tolerance = options["fail_if_worse"] or options.tolerance or 0.0
+    if options["fail_if_worse"] and options.tolerance is not None and options.tolerance != options["fail_if_worse"]:
         raise InputError("--tolerance and the value of --fail-if-worse are the same thing; give one of them")
     wish = Wish(tolerance, options.by, options.cluster, options.ignore_input)
     if len(options.sources) == 2:
@@ -103,7 +96,7 @@ def _datasets(options: Options, wish: Wish) -> Comparison | None:
 
     name, base, new = options.sources
     evaluator = options.find(name)
-    request = options.request(name, new, evaluator, seed=options.seed, limit=options.limit, id=options.id)
+    request = options.request(name, new, evaluator)
     columns = tuple(column for column in (options.by, options.cluster) if column is not None)
     work = DatasetComparison(request, base, evaluator=evaluator, columns=columns, lock=options.lock_named)
     if not options.quiet:

@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from runner.cli import options
-from runner.cli.comparing import COMPARED, worse
 from runner.cli.headings import option, several
+from runner.core.settings import COMPARED
 
 _printed = several(
-    options.report,
     option("Results", "--json", "as_json", is_flag=True, help="Print the comparison as one JSON object only."),
     option("Results", "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )
@@ -39,20 +38,10 @@ _compared = several(
     ),
 )
 
-_allowed = several(
-    option(
-        COMPARED,
-        "--max-failed",
-        metavar="N|P%",
-        help="How many pairs may fail or be lost; with more, the gate exits with 3.  [default: none]",
-    ),
-    option(
-        COMPARED,
-        "--max-abstained",
-        metavar="N|P%",
-        help="How many may abstain in the new run; with more, it exits with 3.  [default: as in the base]",
-    ),
-)
+_ALLOWED = {
+    "max_failed": "How many pairs may fail or be lost; with more, the gate exits with 3.  [default: none]",
+    "max_abstained": "How many may abstain in the new run; with more, it exits with 3.  [default: as in the base]",
+}
 
 _EPILOG = (
     "The verdict is by Student's 95% interval on the mean difference of the pairs. better: all of it is above 0, and "
@@ -64,13 +53,9 @@ _EPILOG = (
 
 @click.command(cls=options.Command, epilog=_EPILOG)
 @_runs
-@options.rows
+@options.settings("evalcell compare", **_ALLOWED)
 @_compared
-@options.limits
-@options.resources
 @_printed
-@_allowed
-@worse
 def compare(**given: Any) -> int:
     """
     Tell whether a new run is better than a base: better, no worse, worse, or not enough evidence.
@@ -84,4 +69,4 @@ def compare(**given: Any) -> int:
     """
     from runner.cli.commands import compare
 
-    return compare.compare(compare.Options(**given))
+    return compare.compare(compare.Options.of(given))

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.cli import signals
+from runner.cli.command_options import CommandOptions
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
 from runner.core.text import json_text, printable
@@ -29,7 +29,7 @@ _STYLES = {"passed": "green", "failed": "bold red", "lost": "yellow"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(SandboxOptions):
+class Options(CommandOptions):
     """The command line of `test`, as click parsed it."""
 
     script: str

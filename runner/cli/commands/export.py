@@ -27,10 +27,8 @@ _threshold = option(
 @click.argument("tool", type=click.Choice(_TOOLS))
 @options.evaluator("script")
 @_threshold
-@options.mapping
-@options.limits
-@options.resources
-@option("Results", "-o", "--output", "file", metavar="FILE", help="Write it here instead of to stdout.")
+@options.settings("evalcell lines")
+@option("Results", "-o", "--output", "target", metavar="FILE", help="Write it here instead of to stdout.")
 def export(**given: Any) -> int:
     """
     Write the file by which SCRIPT, in its sandbox, scores in another TOOL.
@@ -55,9 +53,7 @@ def export(**given: Any) -> int:
 )
 @options.evaluator("script")
 @_threshold
-@options.mapping
-@options.limits
-@options.resources
+@options.settings("evalcell lines")
 def lines(**given: Any) -> int:
     """
     Score rows as they come: a row as JSON on each line of stdin, its result on a line of stdout, at once.
@@ -69,7 +65,7 @@ def lines(**given: Any) -> int:
     return _lines(**given)
 
 
-def _export(tool: str, script: str, threshold: float | None, file: str | None, **given: Any) -> int:
+def _export(tool: str, script: str, threshold: float | None, target: str | None, **given: Any) -> int:
     # Here and below: not for other commands.
     from pathlib import Path
 
@@ -78,7 +74,7 @@ def _export(tool: str, script: str, threshold: float | None, file: str | None, *
     from runner.core.text import printable
     from runner.inputs.evaluators.load import split_entry
     from runner.inputs.evaluators.resolve import is_path
-    from runner.results.output.manifest import scoring_options
+    from runner.results.output.manifest import setting_words
     from runner.runs.export.files import TOOLS, Exported
 
     if threshold is not None and tool in ("inspect", "langsmith"):
@@ -90,18 +86,18 @@ def _export(tool: str, script: str, threshold: float | None, file: str | None, *
     named, path = script, is_path(script)
     if path:
         source, entry = split_entry(script)
-        folder = Path(file).parent if file is not None else Path()
+        folder = Path(target).parent if target is not None else Path()
         named = Path(os.path.relpath(source, folder)).as_posix() + (f":{entry}" if entry else "")
     words = [*(("--sandbox", request.sandbox.backend) if "backend" in request.sandbox.model_fields_set else ())]
-    words += scoring_options(request, None)
-    own = None if file is None else Path(file).name
+    words += setting_words("evalcell lines", request, None)
+    own = None if target is None else Path(target).name
     made = Exported(named, path, asked.evaluator, asked.arguments, words, asked.columns, threshold, own)
     text = TOOLS[tool](made)
-    if file is None:
+    if target is None:
         click.echo(text, nl=False)
     else:
-        create(Path(file), text)
-        click.echo(f"wrote {printable(file)}", err=True)
+        create(Path(target), text)
+        click.echo(f"wrote {printable(target)}", err=True)
     return DONE
 
 
@@ -131,15 +127,11 @@ class _Asked(NamedTuple):
 
 
 def _asked(script: str, **given: Any) -> _Asked:
-    from runner.cli.sandbox_options import SandboxOptions
+    from runner.cli.command_options import CommandOptions
     from runner.engine.request import RunRequest
     from runner.runs.stored import prepare
 
-    options = SandboxOptions(**given)
-    if options.inline is not None:
-        raise click.UsageError("--inline code has no file that another one could name; save it as a script.")
-    if options.lock is not None:
-        raise click.UsageError("--lock cannot be carried along; name exact versions in the script's header.")
+    options = CommandOptions.of(given)
     evaluator = options.find(script)
     request = options.request(script, None, evaluator)
     columns = prepare(request, evaluator=evaluator).columns  # what cannot be run is refused now

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.cli import signals
+from runner.cli.command_options import CommandOptions
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
 from runner.core.text import json_text, printable
@@ -27,7 +27,7 @@ _TEXT = 300  # characters of a text that differs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(SandboxOptions):
+class Options(CommandOptions):
     """The command line of `parity`, as click parsed it."""
 
     evaluator: str
@@ -36,21 +36,18 @@ class Options(SandboxOptions):
     twice: bool
     sandboxes: tuple[str, ...]
     tolerance: float | None
-    seed: int | None
-    limit: int | None
-    id: str | None
     as_json: bool
     quiet: bool
 
 
 def parity(options: Options) -> int:
     """Compare all rows; return the exit code. Raises what `prepare_sides` does."""
-    request = options.request(options.evaluator, options.dataset, seed=options.seed, limit=options.limit, id=options.id)
+    request = options.request(options.evaluator, options.dataset)
     sides = prepare_sides(
         request,
         options.sandboxes,
         options.other,
-        options.language,
+        request.language,
         lock=options.lock_named,
         mapping=options.mapping,
         twice=options.twice,

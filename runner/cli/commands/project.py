@@ -43,9 +43,9 @@ def run(options: Options) -> int:
         suites(
             found,
             names,
-            resume=options.resume,
-            overwrite=options.overwrite,
-            save=options.save,
+            resume=options["resume"],
+            overwrite=options["overwrite"],
+            save=options["save"],
             trust=options.trust_config,
         ),
         options,

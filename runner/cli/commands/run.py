@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from runner.cli import signals, values
+from runner.cli.command_options import CommandOptions
 from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.sandbox_options import SandboxOptions
 from runner.cli.views.progress import Progress
 from runner.core.text import json_text, rows_of
-from runner.core.types import Evaluator
-from runner.engine.request import RunRequest
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.overview import nothing_scored, verdict
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.worst import WORST, Show, safe
+from runner.engine.scoring.worst import safe
 from runner.inputs.datasets.location import is_url
 from runner.results.output.folder import is_folder
 from runner.results.output.manifest import State
@@ -40,7 +38,7 @@ _COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # to make these methods takes time at each start
-class Options(SandboxOptions):
+class Options(CommandOptions):
     """The command line of `run`, as click parsed it."""
 
     evaluator: str | None
@@ -48,50 +46,28 @@ class Options(SandboxOptions):
     evaluators: tuple[str, ...]
     project: str | None
     trust_config: bool
-    on: str | None
-    seed: int | None
-    repeat: int
-    cache: bool
-    limit: int | None
-    id: str | None
-    keep: tuple[str, ...]
-    worst: int | None
-    show: Show
-    files: tuple[str, ...]
-    reports: tuple[str, ...]
-    resume: bool
-    overwrite: bool
-    save: bool
     as_json: bool
     quiet: bool
-    gates: tuple[str, ...]
-    require: tuple[str, ...]
-    max_failed: str | None
-    max_abstained: str | None
-    baseline: str | None
-    fail_if_worse: float | None
-    allow_inconclusive: bool
-    aggregate_timeout: float | None
 
 
 def run(options: Options) -> int:
     """Score a dataset; return the exit code. Raises what `evaluate` does, OutputError and WriteError."""
-    if options.inline is not None and options.dataset is None:
+    if options["inline"] is not None and options.dataset is None:
         options = replace(options, evaluator="inline", dataset=options.evaluator)
     if options.evaluator is None or options.dataset is None:
         raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
     early.check()  # now that most is imported: before, both cores are busy with that
     evaluator = options.find(options.evaluator)
-    request = request_of(options, options.evaluator, options.dataset, evaluator)
-    prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options.save)
+    request = options.request(options.evaluator, options.dataset, evaluator)
+    prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options["save"])
     work = Run(
         prepared,
-        files=options.files,
-        reports=options.reports,
-        lock=options.lock,
-        resume=options.resume,
-        overwrite=options.overwrite,
-        save=options.save,
+        files=options["output"],
+        reports=options["report"],
+        lock=options["lock"],
+        resume=options["resume"],
+        overwrite=options["overwrite"],
+        save=options["save"],
     )
     if work.prepared.sandbox.name != "wasm":
         early.drop()  # what was guessed is wrong
@@ -102,32 +78,6 @@ def run(options: Options) -> int:
         if work.state is not None:
             tell_step(lambda: [work.content(work.state or "finished", work.error)])
     return report(work, options, interrupted)
-
-
-def request_of(options: Options, evaluator: str, dataset: str, read: Evaluator) -> RunRequest:
-    """The request that the options make. Raises InputError and UnsupportedConfigError."""
-    return options.request(
-        evaluator,
-        dataset,
-        read,
-        on=options.on,
-        seed=options.seed,
-        repeat=options.repeat,
-        cache=options.cache,
-        limit=options.limit,
-        id=options.id,
-        keep=options.keep,
-        worst=WORST if options.worst is None else options.worst,
-        show=options.show,
-        gates=options.gates,
-        require=options.require,
-        max_failed=options.max_failed,
-        max_abstained=options.max_abstained,
-        baseline=options.baseline,
-        fail_if_worse=options.fail_if_worse,
-        allow_inconclusive=options.allow_inconclusive,
-        **({} if options.aggregate_timeout is None else {"aggregate_timeout": options.aggregate_timeout}),
-    )
 
 
 def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
@@ -278,9 +228,9 @@ def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
         stays = work.resumed.folder if work.resumed and work.resumed.finished else None
         if work.saved:
             out.say(render.text(saved_as(work.saved)))
-        for file in (*(file for file in options.files if file != stays), *options.reports):
+        for file in (*(file for file in options["output"] if file != stays), *options["report"]):
             out.say(render.text(f"written: {file}"))
-        columns = any(str(file).lower().endswith((".csv", ".parquet")) for file in options.files)
+        columns = any(str(file).lower().endswith((".csv", ".parquet")) for file in options["output"])
         if columns and len(summary.outputs) > 1 and not work.prepared.evaluator.outputs:
             from runner.cli.views.rows_view import names_hint
 

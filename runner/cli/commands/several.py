@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from runner.cli import values
-from runner.cli.commands.run import Options, compared, execute, report, request_of
+from runner.cli.commands.run import Options, compared, execute, report
 from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.views import render
@@ -38,7 +38,9 @@ def run(options: Options) -> int:
         raise click.UsageError(f"{what}: evalcell run -e json-distance -e contains data.jsonl.")
     found = _evaluators(options)
     parts = _parts(options, options.evaluator, found)
-    suite = Suite(parts, options.reports, resume=options.resume, overwrite=options.overwrite, save=options.save)
+    suite = Suite(
+        parts, options["report"], resume=options["resume"], overwrite=options["overwrite"], save=options["save"]
+    )
     suite.check()
     return run_all([suite], options)
 
@@ -78,7 +80,7 @@ def _run(suite: Suite, path: str | None, options: Options, codes: list[int]) -> 
             else:
                 with open(path, "rb") as stdin:
                     interrupted = execute(work, stdin, quiet=options.quiet)
-            codes.append(report(work, replace(options, files=tuple(work.written), reports=()), interrupted, of))
+            codes.append(report(work, options.but(output=tuple(work.written), report=()), interrupted, of))
         except (SandboxError, UnsupportedConfigError, InputError, WriteError, FailedRowsError) as error:
             codes.append(_say(error, of))
             interrupted = False
@@ -125,19 +127,20 @@ def _evaluators(options: Options) -> dict[str, tuple[str, Evaluator]]:
 
 def _parts(options: Options, dataset: str, found: dict[str, tuple[str, Evaluator]]) -> list[Part]:
     evaluators = {name: evaluator for name, (_, evaluator) in found.items()}
-    paths, literals = (_shared(pairs, evaluators) for pairs in (options.paths, options.literals))
+    paths, literals = (
+        _shared(pairs, evaluators) for pairs in (options.settings.get("map", ()), options.settings.get("set", ()))
+    )
     parts = []
     for name, (path, evaluator) in found.items():
-        mine = replace(
-            options,
-            paths=paths[name],
-            literals=literals[name],
-            require=_own(options.require, evaluators, name),
-            gates=_own(options.gates, evaluators, name),
-            baseline=baseline_of(options.baseline, name),
+        mine = options.but(
+            map=paths[name],
+            set=literals[name],
+            require=_own(options["require"], evaluators, name),
+            fail_if=_own(options["fail_if"], evaluators, name),
+            baseline=baseline_of(options["baseline"], name),
         )
-        files = folder_of(options.files, name)
-        parts.append(Part(name, request_of(mine, path, dataset, evaluator), evaluator, files, options.lock))
+        files = folder_of(options["output"], name)
+        parts.append(Part(name, mine.request(path, dataset, evaluator), evaluator, files, options["lock"]))
     return parts
 
 

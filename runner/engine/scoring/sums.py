@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from runner.core.types import Evaluator, Result
+from runner.core.types import Evaluator, Result, Show
 from runner.engine.scoring.repeats import Repeats
 from runner.engine.scoring.summary import Summary
 from runner.engine.scoring.tally import Labels, Tally, TallySums
-from runner.engine.scoring.worst import RankedRow, Show, ShownRows, Worst
+from runner.engine.scoring.worst import RankedRow, ShownRows, Worst
 from sandboxes.record import Field, Record
 
 

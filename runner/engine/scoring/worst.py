@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
+from runner.core.settings import WORST
 from runner.core.text import printable, shown_json
-from runner.core.types import ErrorKind, Evaluator, Finite, Outcome, Result
+from runner.core.types import ErrorKind, Evaluator, Finite, Outcome, Result, Show
 from runner.engine.scoring.json_diff import JsonDifference, json_differences
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.summary import passes
 from sandboxes.base import Call
 from sandboxes.record import Field, Record
-
-Show = Literal["worst", "scored", "best", "failed", "abstained"]
-WORST = 5
-"""Rows that are shown if nobody says how many."""
 
 _TITLES: dict[Show, str] = {
     "worst": "The worst rows",

@@ -117,7 +117,7 @@ class Dataset:
             first = part.first
             if part.taken is not None:
                 self._ids.add_taken(keys_of(part.taken))
-        rows = with_json(self.rows, self.reading.json) if self.reading.json else self.rows
+        rows = with_json(self.rows, self.reading.json_columns) if self.reading.json_columns else self.rows
         rows = self._notes.watch(rows, self.columns, self.reading.declared, table=self.table_of_texts)
         found = cases(rows, self._ids, self._unread, self.id_source, first, self._note_broken)
         while True:

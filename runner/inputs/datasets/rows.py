@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from runner.core.errors import PathError, WorkError
+from runner.core.settings import FileSettings
 from runner.core.text import printable, shown, whole
 from runner.core.types import Case
 from runner.inputs.datasets.column_values import MAX_DEPTH, RowError, copied, json_text, too_deep, without_binary
@@ -24,21 +25,11 @@ COLUMNS = ("input", "output", "reference", "metadata")
 _OWN = frozenset({"id", *COLUMNS})
 
 
-Empty = Literal["text", "null"]
-"""What an empty cell of a CSV file is."""
+class Reading(FileSettings):
+    """How a dataset's texts are read."""
 
-
-class Reading(NamedTuple):
-    """How a dataset's texts are read. `encoding` None: UTF-8, or UTF-16 by its byte order mark."""
-
-    encoding: str | None = None
-    empty: Empty = "text"
-    json: tuple[str, ...] = ()
-    """Columns whose texts are JSON."""
     declared: tuple[str, ...] = ()
     """Columns of parameters that are declared as lists or objects, whose texts are read as such."""
-    rows: str | None = None
-    """The place of the rows in a JSON document that is no array."""
 
 
 PLAIN = Reading()
@@ -249,7 +240,7 @@ def cases_from_rows(
             except RowError as error:
                 yield f"row {number}", error
 
-    found = with_json(read(), reading.json) if reading.json else read()
+    found = with_json(read(), reading.json_columns) if reading.json_columns else read()
     found = notes.watch(found, columns, reading.declared, table=bool(frame))
     try:
         yield from cases(found, notes.ids, frame.unread(columns) if frame else (), id_source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from runner.core.errors import DatasetError, InputError, PathError
@@ -12,8 +13,24 @@ from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.places import parse_place
 from runner.inputs.datasets.rows import Reading
+from runner.inputs.datasets.streams import PACKED, as_utf8, refuse_encoding
 from runner.inputs.datasets.work import ask
 from sandboxes.wording import Message, Setting
+
+
+def write_as_utf8(path: Path, encoding: str, target: Path) -> None:
+    """
+    Write a text file of this encoding as UTF-8 into another, which must not exist.
+
+    Raises InputError for what is no encoding, DatasetError for text that is of another, and OSError.
+    """
+    if why := refuse_encoding(encoding):
+        raise InputError(f"encoding={encoding!r} {why}")
+    if path.suffix in (*PACKED, ".parquet", ".arrow"):
+        raise DatasetError(f"{path.name} is no plain text, and has no encoding; send it without one, or unpacked")
+    with path.open("rb") as file, target.open("xb") as made:
+        text, _ = as_utf8(file, path.name, encoding)
+        shutil.copyfileobj(text, made)  # what is not of this encoding becomes U+FFFD or a row that fails, as in a run
 
 
 def write_rows(path: str | os.PathLike[str], place: str, target: Path) -> None:

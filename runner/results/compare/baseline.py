@@ -9,7 +9,7 @@ from runner.core.types import Evaluator, Result
 from runner.engine.request import RunRequest
 from runner.engine.scoring.allowance import parse_allowed
 from runner.engine.scoring.summary import GateResult
-from runner.results.compare.files import Source, find_source
+from runner.results.compare.files import Source
 from runner.results.compare.gate import refuse_undirected, worse_gate
 from runner.results.compare.pairs import Wish, compare_sides
 from runner.results.compare.rows import read_side
@@ -29,14 +29,13 @@ class Baseline:
     evaluator's output config cannot judge.
     """
 
-    def __init__(self, request: RunRequest, evaluator: Evaluator) -> None:
-        assert request.baseline is not None
+    def __init__(self, request: RunRequest, evaluator: Evaluator, source: Source) -> None:
         self._request = request
         self._configs = evaluator.configs
         if request.fail_if_worse is not None:
             refuse_undirected(next((config.direction for config in evaluator.configs.values()), "none"))
-        self._source = find_source(request.baseline)
-        self._base = read_side(self._source)
+        self._source = source
+        self._base = read_side(source)
         self._new = Side(_NAME)
         self._why = ""
 
@@ -82,10 +81,10 @@ class Baseline:
         return self._why if self.comparison is None else ""
 
 
-def baseline_of(request: RunRequest, evaluator: Evaluator) -> Baseline | None:
+def baseline_of(request: RunRequest, evaluator: Evaluator, source: Source | None) -> Baseline | None:
     """The request's baseline, read. Raises as `Baseline`, and InputError for a gate without one."""
-    if request.baseline is not None:
-        return Baseline(request, evaluator)
+    if source is not None:
+        return Baseline(request, evaluator, source)
     if request.fail_if_worse is not None:
         step = " needs a baseline; name a results file or a run's folder with "
         raise InputError(Message(Setting("fail_if_worse"), step, Setting("baseline")))

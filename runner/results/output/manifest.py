@@ -11,18 +11,20 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal
 
+from runner.core.entry_points import offered
+from runner.core.settings import SETTINGS, FileSettings, value_of
 from runner.core.types import Evaluator
 from runner.core.version import installed
-from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
 from runner.engine.request import Prepared, RunRequest
 from runner.engine.scoring.summary import Summary
 from runner.inputs.evaluators.mapping import bind
 from runner.results.output.digests import Digests
-from sandboxes.base import MB
 
 State = Literal["unfinished", "finished", "interrupted", "failed"]
 
 _NONE = Digests()
+_READ = [name for name in FileSettings.options() if name in SETTINGS]
+"""How the dataset's file is read."""
 
 
 def begun(prepared: Prepared, lock: str, digests: Digests = _NONE) -> dict[str, Any]:
@@ -80,10 +82,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
             "sha256": digests.dataset,
             **({} if digests.stamp is None else {"stamp": digests.stamp}),
             "id": request.id,
-            "encoding": request.encoding,
-            "place": request.rows,
-            "empty": request.empty,
-            "json_columns": list(request.json_columns),
+            **{"place" if name == "rows" else name: _plain(getattr(request, name)) for name in _READ},
             "keep": list(request.keep),
             "limit": request.limit,
         },
@@ -143,53 +142,38 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
     request = prepared.request
     words = ["evalcell", "run", _named(request.evaluator), request.dataset or "-"]
     words += ["--sandbox", prepared.sandbox.config.backend]
-    words += _given("--on", request.on)
-    words += scoring_options(request, lock)
-    words += _given("--id", request.id)
-    words += _given("--encoding", request.encoding)
-    words += _given("--rows", request.rows)
-    words += _given("--empty", None if request.empty == "text" else request.empty)
-    words += _given("--json-columns", request.json_columns)
-    words += _given("--keep", request.keep)
-    words += _given("--limit", request.limit)
-    words += _given("--seed", request.seed)
-    words += _given("--repeat", None if request.repeat == 1 else request.repeat)
-    words += ["--cache"] * request.cache
-    if request.aggregate_timeout != AGGREGATE_TIMEOUT:
-        words += _given("--aggregate-timeout", request.aggregate_timeout)
-    words += _given("--require", request.require)
-    words += _given("--fail-if", request.gates)
-    words += _given("--max-failed", request.max_failed)
-    words += _given("--max-abstained", request.max_abstained)
-    words += _given("--baseline", request.baseline)
-    words += _given("--fail-if-worse", request.fail_if_worse)
-    return [*words, *(["--allow-inconclusive"] * request.allow_inconclusive)]
+    return words + setting_words("evalcell run", request, lock)
 
 
-def scoring_options(request: RunRequest, lock: str | None) -> list[str]:
-    """The options that say how a row is scored, but for the sandbox's name."""
-    config, limits = request.sandbox, request.limits.model_dump(exclude_unset=True)
-    words = [*_given("--lang", {"python": "py", "typescript": "ts"}.get(request.language or ""))]
-    words += _given("--dialect", request.dialect)
-    words += _given("--dialect-failures", None if request.dialect_failures == "failed" else request.dialect_failures)
-    words += _given("--map", tuple(f"{name}={path}" for name, path in request.mapping.paths.items()))
-    words += _given("--set", tuple(f"{name}={json.dumps(v)}" for name, v in request.mapping.literals.items()))
-    words += _given("--timeout", limits.get("timeout"))
-    words += _given("--memory", limits["memory"] // MB if "memory" in limits else None)
-    words += _given("--cpus", limits.get("cpu"))
-    words += _given("--disk", None if config.disk is None else config.disk // MB)
-    words += _given("--isolation", config.isolation)
-    words += _given("--jobs", config.jobs)
-    words += _given("--with", config.packages)
-    words += _given("--lock", lock)
-    words += _given(
-        "--install-timeout", config.install_timeout if "install_timeout" in config.model_fields_set else None
-    )
-    words += _given("--file", tuple(f"{name}={path}" for name, path in config.files.items()))
-    words += _given("--env", config.env)
-    words += _given("--env-file", config.env_file)
-    words += ["--allow-network"] * config.network
-    return [*words, *(["--allow-weak-isolation"] * config.allow_weak_isolation)]
+def setting_words(door: str, request: RunRequest, lock: str | None) -> list[str]:
+    """The options of a command that give a request its settings, but for the sandbox's name."""
+    words: list[str] = []
+    for name in offered(door):
+        setting, held = SETTINGS[name], value_of(name)
+        value: Any = lock if name == "lock" else _value(request, name)
+        if name == "sandbox" or value is None or (value == held.default and name != "lock"):
+            continue
+        if name == "lang":
+            value = {"python": "py", "typescript": "ts"}[value]
+        elif isinstance(value, dict):
+            value = tuple(f"{key}={json.dumps(one) if name == 'set' else one}" for key, one in value.items())
+        elif setting.unit > 1:
+            value //= setting.unit
+        option = f"--{name.replace('_', '-')}"
+        words += [option] if value is True else _given(option, value)
+    return words
+
+
+def _value(request: RunRequest, name: str) -> Any:
+    """The value of a setting in a request; None where a request has none."""
+    found: Any = request
+    for field in (SETTINGS[name].field or name).split("."):
+        found = getattr(found, field, None)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _named(evaluator: str | Evaluator) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.core.settings import RunSettings
 from runner.core.text import printable, whole
 from runner.core.types import Result
 from runner.engine.request import Prepared
@@ -72,10 +73,7 @@ class SavedRun:
             evaluator=reference,
             dataset=whole(request.dataset or ""),
             sandbox=request.sandbox,
-            **{
-                name: getattr(request, name)
-                for name in RunSpec.model_fields.keys() & type(request).field_names - _OTHERS
-            },
+            **{name: getattr(request, name) for name in RunSettings.field_names},
         )
         run = self._store.create_run(
             spec, dataset=self._dataset(), state="running", owner="cli", command=whole(command(prepared, None))
@@ -145,6 +143,3 @@ class SavedRun:
         except (StoreError, TimeoutError) as failure:
             why = str(failure) or "it hangs"
             raise WriteError(f"the store does not say how the run {run or ''} ended: {why}") from None
-
-
-_OTHERS = {"evaluator", "dataset", "sandbox"}

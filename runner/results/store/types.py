@@ -7,12 +7,12 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Unpack, cast
 
 from pydantic import AwareDatetime, Field, SerializeAsAny, field_serializer
 
-from runner.core.types import DialectFailures, ErrorKind, Evaluator, Finite, InputMapping, Outcome
-from runner.engine.row import MOST_REPEATS, MOST_ROWS
+from runner.core.settings import RunSettings
+from runner.core.types import DialectFailures, ErrorKind, Evaluator, Finite, Outcome
 from runner.engine.scoring.summary import Summary
 from runner.inputs.evaluators.entrypoint import NATIVE
 from runner.inputs.evaluators.load import HowRead, parse_evaluator
-from sandboxes.base import Language, Limits, Model, SandboxConfig
+from sandboxes.base import Language, Model, SandboxConfig
 
 RunState = Literal["queued", "running", "finished", "failed", "cancelled", "parked"]
 """`parked`: the server stopped; the run goes on by itself when it starts again."""
@@ -123,8 +123,8 @@ class Preset(Model):
         return config.model_dump(mode="json", exclude_unset=True)
 
 
-class RunSpec(Model):
-    """What is run. When it is stored, its evaluator is an exact version and its sandbox a config."""
+class RunSpec(RunSettings):
+    """What is run. When it is stored, its evaluator is an exact version, its sandbox a config, its baseline a run."""
 
     evaluator: str
     """`name`, `name@3` or `name@` and the beginning of the version's hash."""
@@ -132,18 +132,6 @@ class RunSpec(Model):
     """A dataset's name, or its digest."""
     sandbox: str | SandboxConfig | None = None
     """A preset's name, or a config. None: one is chosen by the evaluator."""
-    limits: Limits = Limits()
-    mapping: InputMapping = InputMapping()
-    seed: int | None = None
-    repeat: int = Field(default=1, ge=1, le=MOST_REPEATS)
-    limit: int | None = Field(default=None, ge=1, le=MOST_ROWS)
-    cache: bool = False
-    keep: tuple[Annotated[str, Field(max_length=1000)], ...] = Field(default=(), max_length=1000)
-    """Columns that results carry, or `all`. Empty: those that the evaluator is given, input, output and reference."""
-    require: tuple[str, ...] = ()
-    gates: tuple[str, ...] = ()
-    max_failed: str | None = None
-    max_abstained: str | None = None
     title: str = Field(default="", max_length=200)
 
     @field_serializer("sandbox")

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from runner.core.errors import InputError
+from runner.core.settings import WarmOptions
+from runner.core.signature import with_settings
 from runner.core.text import shown, whole
 from runner.core.types import Result, Score
 from runner.engine.request import Rows, RunRequest, Scorer
-from runner.inputs.call import Columns
 from runner.inputs.datasets.frames import frame_rows
 from runner.runs.api.warm import WarmRun, row_request
-from sandboxes.base import Language, Limits, SandboxConfig
 
 _PARTS = ("label", "score", "explanation")
 
 
-def evalcell_scorer(
-    evaluator: Scorer,
-    *,
-    sandbox: str | SandboxConfig | None = None,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
-    language: Language | None = None,
-    prefix: str = "",
-) -> type[BatchScorer]:
+@with_settings("RowScorer", WarmOptions)
+def evalcell_scorer(evaluator: Scorer, *, prefix: str = "", **settings: Unpack[WarmOptions]) -> type[BatchScorer]:
     """
     Make a class for `Dataset.map_batches` of Ray Data, which adds the scores of the rows as columns.
 
@@ -38,7 +31,7 @@ def evalcell_scorer(
     Raises what `evaluate` does before its first row. In the pipeline, a batch that lacks columns, or has one of these
     names already, raises InputError.
     """
-    request = row_request(evaluator, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
+    request = row_request(evaluator, **settings)
     if request.sandbox.jobs is None:
         request = request.model_copy(update={"sandbox": request.sandbox.model_copy(update={"jobs": 1})})
     return type("EvalcellScorer", (BatchScorer,), {"request": request, "prefix": prefix})

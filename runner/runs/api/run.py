@@ -10,21 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from runner.core.errors import FailedRowsError
-from runner.core.types import DialectFailures, Result
-from runner.engine.aggregate import TIMEOUT as AGGREGATE_TIMEOUT
+from runner.core.settings import ExampleOptions, ParityOptions, RowOptions, RunOptions
+from runner.core.signature import with_settings
+from runner.core.types import Result
 from runner.engine.arguments import make_request, results_path, scorer
 from runner.engine.reading import Reading
 from runner.engine.request import Path, Rows, Scorer
 from runner.engine.scoring.diff import TOLERANCE
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.worst import WORST, Show
 from runner.engine.threads import Detached
-from runner.inputs.call import Columns, with_whole_call
+from runner.inputs.call import with_whole_call
 from runner.inputs.datasets.location import is_pattern
-from runner.inputs.datasets.rows import Empty
 from runner.results.notebook.progress import NotebookBar, in_notebook
 from runner.results.notebook.waiting import wait
 from runner.results.output.manifest import State
@@ -34,90 +33,53 @@ from runner.runs.parity import Parity, ParityTally, open_cases, prepare_sides, t
 from runner.runs.report import Report
 from runner.runs.run import Run
 from runner.runs.stored import prepare
-from sandboxes.base import Language, Limits, SandboxConfig
+from sandboxes.base import SandboxConfig
 
 __all__ = ["Report", "check_examples", "evaluate", "parity", "stream", "write_report"]
 
 T = TypeVar("T")
 
 
+@with_settings("evaluate", RunOptions)
 def evaluate(
     evaluator: Scorer,
     dataset: Path | Rows,
     *,
-    sandbox: str | SandboxConfig | None = None,
-    on: str | None = None,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
-    seed: int | None = None,
-    repeat: int = 1,
-    cache: bool = False,
-    language: Language | None = None,
-    dialect: str | None = None,
-    entry: str | None = None,
-    dialect_failures: DialectFailures = "failed",
-    limit: int | None = None,
-    id: str | None = None,
-    encoding: str | None = None,
-    rows: str | None = None,
-    empty: Empty = "text",
-    json_columns: str | Sequence[str] = (),
-    keep: str | Sequence[str] = (),
-    worst: int = WORST,
-    show: Show = "worst",
     output: Path | Sequence[Path] = (),
     report: Path | Sequence[Path] = (),
     resume: bool = False,
     overwrite: bool = False,
     save: bool = False,
-    require: Sequence[str] = (),
-    gates: Sequence[str] = (),
-    max_failed: int | str | None = None,
-    max_abstained: int | str | None = None,
-    baseline: Path | None = None,
-    fail_if_worse: float | None = None,
-    allow_inconclusive: bool = False,
-    aggregate_timeout: float = AGGREGATE_TIMEOUT,
     progress: bool = True,
+    **settings: Unpack[RunOptions],
 ) -> Report:
     """
     Score a dataset with an evaluator, and wait for all results.
 
-    `evaluator` is a path, a template's name, a function or an `Evaluator`; `language` selects one of a template's
-    languages. Of a function, its source and that of what it uses in its file become the script. Where a script of
-    another tool could be several, `dialect` names the tool, and `entry` its function; `dialect_failures="as-zero"`
-    makes its exceptions the score 0, where that tool does so. `dataset` is a path,
-    `demo`, a data frame or rows, which are read in another thread. A text file has this `encoding`, by default UTF-8;
-    `rows` is the place of the rows in a JSON file that is no array, as a path: `data`;
-    an `empty` cell of CSV is text or null. `json_columns` are those whose texts are JSON, such as lists in CSV. A
-    pattern of several files is scored in parts: `output` is a folder, and the
-    report has no results. `limit` is the number of rows to score. `id` is the column with their ids.
-    `keep` are columns that each result carries in its `row`, or `all`. `sandbox` is a backend's name or a config, whose
-    packages are added to the script's own; without a backend, the one that fits is chosen. `on` is a Ray cluster whose
-    workers open that sandbox: `ray`, or `ray://HOST:10001`. `mapping`, such as
-    `{"output": "prediction"}`, names columns or paths for parameters, over the script's own. `seed` makes the script's
-    random numbers repeat. Each row is scored `repeat` times, and averaged in the summary. With `cache` scores of
-    earlier runs are taken, and those of this one are kept. `output` is one or several results files, or a folder:
-    `run/`, or a Path without a suffix. `report` is one or several files for reports, whose suffix decides: .html, .md,
-    .xml (JUnit) or .codequality.json (GitLab). With `resume` the run in that folder goes on after its last whole row,
-    if it is the same run, also with a greater `limit`. Only with `overwrite` are rows of another run there replaced.
-    With `save` the run goes to the store, with the columns that the evaluator is given;
-    `polite@3` is an evaluator of the store, and `store:rows` a dataset of it. The report shows the `worst` rows with
-    their texts, or others by `show`. The summary has the results of all gates: those in `require` must be true, such as
-    `mean>=0.8`, those in `gates` must not, such as `mean<0.8`. `max_failed` and `max_abstained` bound rows, such as
-    `5%`. `aggregate_timeout` bounds the script's `aggregate`, in seconds. The report's `comparison` is with the
-    `baseline`, a results file or a run's folder; `fail_if_worse` is the gate on it: by how much the mean may be worse.
-    `allow_inconclusive`: it passes without enough evidence, too. Works inside a running event loop. In a notebook
-    `progress` shows a bar; interrupting the cell stops the scripts.
+    Args:
+        evaluator: A script's path, a template's name, a function or an `Evaluator`; `polite@3` is one of the store. Of
+            a function, its source and that of what it uses in its file become the script.
+        dataset: A path, `demo`, a data frame or rows, which are read in another thread; `store:rows` is one of the
+            store. A pattern of several files is scored in parts: `output` is a folder, and the report has no results.
+        {settings}
+        output: One or several results files, or a folder: `run/`, or a Path without a suffix.
+        report: One or several reports; the suffix decides: .html, .md, .xml (JUnit) or .codequality.json (GitLab).
+        resume: The run in the folder goes on after its last whole row, if it is the same run; `limit` may be greater.
+        overwrite: Rows of another run in the folder are replaced.
+        save: The run goes to the store, with the columns that the evaluator is given.
+        progress: In a notebook a bar shows how far it is.
+
+    Works inside a running event loop. In a notebook, interrupting the cell stops the scripts. The summary has the
+    results of all gates, and the report a `comparison` with the `baseline`.
 
     An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
     used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
     results cannot be written; rows that were written before stay in the files. Raises FailedRowsError, with the
     `report` so far, once more than 50 of the first 100 rows failed for one cause, unless `max_failed` allows them.
     """
-    given = dict(locals())
-    request, data = make_request(**_without(given, "output", "resume", "overwrite", "save", "report", "progress"))
-    files, reports = ([given] if isinstance(given, str | os.PathLike) else given for given in (output, report))
+    given = _flat(locals())
+    request, data = make_request(evaluator, dataset, **settings)
+    files, reports = ([one] if isinstance(one, str | os.PathLike) else one for one in (output, report))
     written, reported = [results_path(file) for file in files], [os.fspath(file) for file in reports]
     if request.dataset is not None and is_pattern(request.dataset):
         from runner.runs.api.parts import evaluate_parts  # here: most datasets are one file
@@ -170,27 +132,9 @@ def _report(run: Run, results: list[Result], summary: Summary) -> Report:
     return Report(results=results, summary=summary, shown=run.shown(), comparison=made, notes=tuple(run.notes))
 
 
+@with_settings("stream", RowOptions)
 async def stream(
-    evaluator: Scorer,
-    dataset: Path | Rows,
-    *,
-    sandbox: str | SandboxConfig | None = None,
-    on: str | None = None,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
-    seed: int | None = None,
-    repeat: int = 1,
-    cache: bool = False,
-    language: Language | None = None,
-    dialect: str | None = None,
-    entry: str | None = None,
-    dialect_failures: DialectFailures = "failed",
-    id: str | None = None,
-    encoding: str | None = None,
-    rows: str | None = None,
-    empty: Empty = "text",
-    json_columns: str | Sequence[str] = (),
-    keep: str | Sequence[str] = (),
+    evaluator: Scorer, dataset: Path | Rows, **settings: Unpack[RowOptions]
 ) -> AsyncGenerator[Result, None]:
     """
     Yield each result as it comes, in the dataset's order. Opens and closes the sandbox.
@@ -201,8 +145,8 @@ async def stream(
 
     The parameters and exceptions are those of `evaluate`.
     """
-    given = dict(locals())
-    request, data = make_request(**given)
+    given = _flat(locals())
+    request, data = make_request(evaluator, dataset, **settings)
     run = Run(prepare(request), whole=False)
 
     async def results() -> AsyncGenerator[Result, None]:
@@ -222,14 +166,11 @@ async def stream(
         await reading.end()
 
 
+@with_settings("check_examples", ExampleOptions)
 def check_examples(
     evaluator: Scorer,
     examples: Path | Rows | Sequence[Example] | None = None,
-    *,
-    sandbox: str | SandboxConfig | None = None,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
-    language: Language | None = None,
+    **settings: Unpack[ExampleOptions],
 ) -> ExamplesReport:
     """
     Try an evaluator on worked examples, which are rows with an `expected`, and wait for all of them.
@@ -241,7 +182,7 @@ def check_examples(
     held = _examples(examples)
     # A template's own examples may need files, which come with the template.
     own: Any = "cases" if held or examples is None else examples
-    request, rows = make_request(evaluator, own, sandbox=sandbox, limits=limits, mapping=mapping, language=language)
+    request, rows = make_request(evaluator, own, **settings)
     if held:
         every = held
     elif rows is not None:
@@ -257,6 +198,7 @@ def check_examples(
     return report(prepared, wait(collect) if fitting else [], len(every) - len(fitting))
 
 
+@with_settings("parity", ParityOptions)
 def parity(
     evaluator: Scorer,
     dataset: Path | Rows,
@@ -264,17 +206,8 @@ def parity(
     sandboxes: Sequence[str | SandboxConfig] = (),
     other: Scorer | None = None,
     twice: bool = False,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
-    seed: int | None = None,
-    limit: int | None = None,
-    id: str | None = None,
-    encoding: str | None = None,
-    rows: str | None = None,
-    empty: Empty = "text",
-    json_columns: str | Sequence[str] = (),
     tolerance: float = TOLERANCE,
-    language: Language | None = None,
+    **settings: Unpack[ParityOptions],
 ) -> Parity:
     """
     Run one dataset in several sandboxes, and report the rows that differ.
@@ -284,8 +217,9 @@ def parity(
     `dataset` may also be `demo`, or `cases` for the evaluator's worked examples. The other parameters and the
     exceptions are those of `evaluate`.
     """
-    given = dict(locals())
-    request, data = make_request(**_without(given, "sandboxes", "other", "twice", "tolerance", "language"))
+    given = _flat(locals())
+    language = settings.pop("language", None)
+    request, data = make_request(evaluator, dataset, **settings)
     second = None if other is None else scorer(other, request.sandbox)
     sides = prepare_sides(request, sandboxes, second, language, twice=twice)
     with with_whole_call(parity, given):
@@ -323,8 +257,10 @@ def write_report(
     made.write(parts)
 
 
-def _without(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name not in names}
+def _flat(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, its settings among them."""
+    given: dict[str, Any] = {name: value for name, value in arguments.items() if name != "settings"}
+    return {**given, **arguments["settings"]}
 
 
 def _examples(given: object) -> tuple[Example, ...]:

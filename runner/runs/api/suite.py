@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 from runner.core.errors import FailedRowsError, InputError
+from runner.core.settings import RunOptions
+from runner.core.signature import with_settings
 from runner.core.types import Evaluator, InputMapping
 from runner.engine.arguments import make_request, scorer
 from runner.engine.request import Path, Rows, Scorer
-from runner.inputs.call import Columns, as_mapping, with_whole_call
+from runner.inputs.call import as_mapping, with_whole_call
 from runner.runs.api.run import finish
 from runner.runs.project.load import FILE, find_project
 from runner.runs.project.parts import suites
@@ -23,21 +25,18 @@ from sandboxes.base import SandboxConfig
 __all__ = ["evaluate_all", "evaluate_project"]
 
 
+@with_settings("evaluate", RunOptions)
 def evaluate_all(
     evaluators: Mapping[str, Scorer] | Sequence[Scorer],
     dataset: Path | Rows,
     *,
-    mapping: Columns | None = None,
-    require: Sequence[str] = (),
-    gates: Sequence[str] = (),
-    baseline: Path | None = None,
     output: Path | None = None,
     report: Path | Sequence[Path] = (),
     resume: bool = False,
     overwrite: bool = False,
     save: bool = False,
     progress: bool = True,
-    **more: Any,
+    **settings: Unpack[RunOptions],
 ) -> dict[str, Report]:
     """
     Score a dataset with several evaluators, one after another; return the report of each by its name.
@@ -45,27 +44,27 @@ def evaluate_all(
     `evaluators` have the names that a mapping gives them, or their own. In `mapping`, `require` and `gates` what begins
     with `NAME.` is for this evaluator alone, as in `contains.words` and `contains.mean>=0.8`. All else is for each of
     them, and a parameter for those that have it. `output` is a folder, which gets one for each; `baseline` is one that
-    has them; a file of `report` tells of all. Rows that can be read only once are kept in memory. `more` are the other
-    parameters of `evaluate`. Raises what `evaluate` does, and InputError for two evaluators of one name.
+    has them; a file of `report` tells of all. Rows that can be read only once are kept in memory. The other parameters
+    are those of `evaluate`. Raises what `evaluate` does, and InputError for two evaluators of one name.
     """
-    call = {name: value for name, value in locals().items() if name != "more"} | more
-    given = _named(evaluators, more)
+    call = {name: value for name, value in locals().items() if name != "settings"} | settings
+    given = _named(evaluators, settings)
     read = {name: evaluator for name, (_, evaluator) in given.items()}
-    whole = as_mapping(mapping)
+    whole, baseline = as_mapping(settings.pop("mapping", None)), settings.pop("baseline", None)
+    require, gates = _texts(settings.pop("require", ())), _texts(settings.pop("gates", ()))
     paths, literals = shared(read, whole.paths, read), shared(read, whole.literals, read)
     source = list(dataset) if isinstance(dataset, Iterator) else dataset
     rows: Rows | None = None
     parts = []
     for name, (one, evaluator) in given.items():
-        request, rows = make_request(
-            one if isinstance(one, str | os.PathLike) else evaluator,
-            source,
-            mapping=InputMapping(paths=paths[name], literals=literals[name]),
-            require=[text for gate in require if (text := own(read, name, gate)) is not None],
-            gates=[text for gate in gates if (text := own(read, name, gate)) is not None],
-            baseline=None if baseline is None else baseline_of(os.fspath(baseline), name),
-            **more,
-        )
+        mine: RunOptions = {
+            **settings,
+            "mapping": InputMapping(paths=paths[name], literals=literals[name]),
+            "require": [text for gate in require if (text := own(read, name, gate)) is not None],
+            "gates": [text for gate in gates if (text := own(read, name, gate)) is not None],
+            "baseline": None if baseline is None else baseline_of(os.fspath(baseline), name),
+        }
+        request, rows = make_request(one if isinstance(one, str | os.PathLike) else evaluator, source, **mine)
         folders = () if output is None else folder_of([os.path.join(os.fspath(output), "")], name)
         parts.append(Part(name, request, evaluator, folders))
     suite = Suite(parts, _paths(report), resume=resume, overwrite=overwrite, save=save)
@@ -119,12 +118,16 @@ def _finish(suite: Suite, rows: Rows | None, progress: bool) -> dict[str, Report
     return reports
 
 
+def _texts(given: str | Sequence[str]) -> Sequence[str]:
+    return (given,) if isinstance(given, str) else given
+
+
 def _paths(given: Path | Sequence[Path]) -> list[str]:
     return [os.fspath(path) for path in ([given] if isinstance(given, str | os.PathLike) else given)]
 
 
 def _named(
-    evaluators: Mapping[str, Scorer] | Sequence[Scorer], more: Mapping[str, Any]
+    evaluators: Mapping[str, Scorer] | Sequence[Scorer], more: RunOptions
 ) -> dict[str, tuple[Scorer, Evaluator]]:
     """By its name, what the caller gave, and the evaluator."""
     if isinstance(evaluators, Mapping):
@@ -135,7 +138,7 @@ def _named(
     return {name: (one, evaluator) for name, one, evaluator in found}
 
 
-def _read(given: Scorer, more: Mapping[str, Any]) -> Evaluator:
+def _read(given: Scorer, more: RunOptions) -> Evaluator:
     wanted = more.get("sandbox")
     read = scorer(given, wanted if isinstance(wanted, SandboxConfig) else SandboxConfig())
     if isinstance(read, Evaluator):

@@ -8,9 +8,10 @@ import threading
 import weakref
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from runner.core.errors import ColumnsError, InputError
+from runner.core.settings import WarmOptions
 from runner.core.text import shown
 from runner.core.types import Result
 from runner.engine.arguments import make_request
@@ -27,14 +28,14 @@ T = TypeVar("T")
 _CLOSE = 30.0  # seconds that a sandbox has to close
 
 
-def row_request(evaluator: Scorer, **given: Any) -> RunRequest:
+def row_request(evaluator: Scorer, **settings: Unpack[WarmOptions]) -> RunRequest:
     """
     A request whose evaluator was read, so that it can travel: no rows yet, and none needed to make it.
 
-    `given` is as for `evaluate`. Raises what `evaluate` does before its first row, and InputError for an evaluator that
+    Raises what `evaluate` does before its first row, and InputError for an evaluator that
     scores no single rows.
     """
-    request, _ = make_request(evaluator, (), **given)
+    request, _ = make_request(evaluator, (), **settings)
     found = prepare(request).evaluator
     if not found.evaluates:
         raise InputError(f"{shown(found.name, 60)} has no `evaluate`, which scores single rows; add one")

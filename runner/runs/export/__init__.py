@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from runner.core.errors import EvaluatorError
+from runner.core.settings import WarmOptions
+from runner.core.signature import with_settings
 from runner.core.types import Result, Score
 from runner.engine.request import Scorer
 from runner.runs.export.scorer import RowScorer
@@ -17,14 +19,15 @@ __all__ = ["RowScorer", "inspect_scorer", "langsmith_evaluator"]
 LOG = logging.getLogger("evalcell.export")
 
 
-def inspect_scorer(evaluator: Scorer, **how: Any) -> Callable[[Any, Any], Awaitable[Any]]:
+@with_settings("RowScorer", WarmOptions)
+def inspect_scorer(evaluator: Scorer, **settings: Unpack[WarmOptions]) -> Callable[[Any, Any], Awaitable[Any]]:
     """
-    Make what a factory with `@scorer` of inspect_ai returns. `how` is as for RowScorer.
+    Make what a factory with `@scorer` of inspect_ai returns. The other parameters are those of RowScorer.
 
     `output` is the completion, `reference` the target, `input` the sample's text; the sample's metadata are columns. A
     row that abstained is unscored. A row that failed raises, so that its sample has an error.
     """
-    scorer = RowScorer(evaluator, **how)
+    scorer = RowScorer(evaluator, **settings)
 
     async def score(state: Any, target: Any) -> Any:
         from anyio.to_thread import run_sync  # here and below: of who has inspect_ai
@@ -50,15 +53,16 @@ def inspect_scorer(evaluator: Scorer, **how: Any) -> Callable[[Any, Any], Awaita
     return score
 
 
-def langsmith_evaluator(evaluator: Scorer, **how: Any) -> Callable[[Any, Any], dict[str, Any]]:
+@with_settings("RowScorer", WarmOptions)
+def langsmith_evaluator(evaluator: Scorer, **settings: Unpack[WarmOptions]) -> Callable[[Any, Any], dict[str, Any]]:
     """
-    Make an evaluator for `evaluate` of langsmith. `how` is as for RowScorer.
+    Make an evaluator for `evaluate` of langsmith. The other parameters are those of RowScorer.
 
     `output` is what the application returned, `reference` the example's outputs and `input` its inputs; of an object
     that only has the key `output` (or `input`), its value. The example's metadata are columns. A row that abstained has
     no score. A row that failed has none either, and is marked as LangSmith itself marks what an evaluator raises.
     """
-    scorer = RowScorer(evaluator, **how)
+    scorer = RowScorer(evaluator, **settings)
 
     def evaluate(run: Any, example: Any) -> dict[str, Any]:
         row = {"output": _bare(run.outputs, "output"), "input": _bare(run.inputs, "input")}

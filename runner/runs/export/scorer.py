@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from runner.core.errors import EvaluatorError, InputError
+from runner.core.settings import WarmOptions
+from runner.core.signature import with_settings
 from runner.core.text import printable, shown
 from runner.core.types import Direction, Evaluator, Freeform, OutputConfig, Result, Score
 from runner.engine.request import Scorer
 from runner.engine.scoring.summary import passes
-from runner.inputs.call import Columns
 from runner.runs.api.warm import KeptRun, row_request
-from sandboxes.base import Language, Limits, SandboxConfig
 from sandboxes.errors import SandboxLostError
 from sandboxes.wording import Setting
 
@@ -28,18 +28,9 @@ class RowScorer:
     before its first row.
     """
 
-    def __init__(
-        self,
-        evaluator: Scorer,
-        *,
-        threshold: float | None = None,
-        sandbox: str | SandboxConfig | None = None,
-        limits: Limits | None = None,
-        mapping: Columns | None = None,
-        language: Language | None = None,
-        **more: Any,
-    ) -> None:
-        request = row_request(evaluator, sandbox=sandbox, limits=limits, mapping=mapping, language=language, **more)
+    @with_settings("RowScorer", WarmOptions)
+    def __init__(self, evaluator: Scorer, *, threshold: float | None = None, **settings: Unpack[WarmOptions]) -> None:
+        request = row_request(evaluator, **settings)
         assert isinstance(request.evaluator, Evaluator)
         self.evaluator = request.evaluator
         self._threshold = threshold

@@ -6,30 +6,21 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from pydantic import ValidationError
 
 from runner.core.errors import ColumnsError, InputError, OverwriteError
-from runner.core.text import listed, printable, read_bounded, shown, suggestion
+from runner.core.text import listed, printable, shown, suggestion
 from runner.core.types import Evaluator, InputMapping
-from runner.engine.request import RunRequest
-from runner.inputs.evaluators.requirements import plain, read_requirements
+from runner.inputs.evaluators.load import HowRead
 from runner.inputs.evaluators.resolve import STORED, is_path
 from runner.inputs.evaluators.roles import ROLES, in_words, takes
+from runner.runs.flat import LANGUAGES, flat_request
 from runner.runs.project.effects import refuse_untrusted
 from runner.runs.project.load import ProjectFile
-from runner.runs.project.presets import PRESETS
 from runner.runs.project.suite import Part, Suite, baseline_of, check, folder_of, own, shared
 from runner.runs.project.types import Settings
 from runner.runs.stored import find
-from sandboxes.base import MB, Language, Limits, SandboxConfig
-
-MAX_LOCK = 4 << 20
-"""Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_LANGUAGES: dict[str | None, Language | None] = {"py": "python", "ts": "typescript", None: None}
 
 
 def suites(
@@ -137,7 +128,8 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
     found: dict[str, tuple[str, Evaluator]] = {}
     for key, spec in given:
         path = _script(file, spec)
-        evaluator = find(path, _LANGUAGES[entry.lang])
+        how = HowRead(dialect=entry.dialect, failures=entry.dialect_failures or "failed")
+        evaluator = find(path, LANGUAGES.get(entry.lang or ""), **how)
         named = key or evaluator.name
         if named in found:
             raise InputError(f"{where}: two evaluators are called {named!r}; make `evaluators` a table of names")
@@ -157,22 +149,23 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
     lock = None if entry.lock is None else file.place(entry.lock)
     parts = []
     for key, (path, evaluator) in found.items():
-        mapping = InputMapping(paths=paths[key], literals=literals[key])
         gates, require = (
             every if alone else tuple(text for gate in every if (text := own(read, key, gate)) is not None)
             for every in (entry.fail_if, entry.require)
         )
-        baseline = None if entry.baseline is None else file.place(entry.baseline)
-        request = _request(
-            file,
-            where,
-            entry,
-            evaluator=path,
-            mapping=mapping,
-            gates=gates,
-            require=require,
-            baseline=baseline if alone else baseline_of(baseline, key),
-        )
+        baseline = entry.baseline if alone else baseline_of(entry.baseline, key)
+        said = entry.said() | {"require": require, "fail_if": gates}
+        try:
+            request = flat_request(
+                said if baseline is None else said | {"baseline": baseline},
+                evaluator=path,
+                dataset=_dataset(file, file.project.path_of(entry.dataset)),
+                mapping=InputMapping(paths=paths[key], literals=literals[key]),
+                called=lambda name: f"`{name}`",
+                place=file.place,
+            )
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
         files = output if alone else folder_of(output, key)
         parts.append(Part(name if alone else f"{name}.{key}", request, evaluator, files, lock))
     return parts
@@ -186,76 +179,11 @@ def _evaluators(entry: Settings) -> list[tuple[str | None, str]]:
     return [(None, one) for one in entry.evaluators or ()]
 
 
+def _dataset(file: ProjectFile, dataset: str) -> str:
+    return dataset if dataset in ("demo", "-") or dataset.startswith(STORED) else file.place(dataset)
+
+
 def _script(file: ProjectFile, evaluator: str) -> str:
     """A script's path as seen from here; a template's name stays."""
     placed = file.place(evaluator)
     return placed if is_path(evaluator) or os.path.isfile(placed) else evaluator
-
-
-def _request(file: ProjectFile, where: str, entry: Settings, **more: Any) -> RunRequest:
-    preset = PRESETS[entry.preset] if entry.preset else {}
-    if preset and (entry.allow_network or entry.env):
-        raise InputError(f"{where}: the preset {entry.preset} has no network and no environment; leave them out")
-    timeout, memory = entry.timeout or preset.get("timeout"), entry.memory or preset.get("memory")
-    limits = {"timeout": timeout, "memory": None if memory is None else memory * MB, "cpu": entry.cpus}
-    wanted: dict[str, Any] = {
-        "on": entry.on,
-        "id": entry.id,
-        "encoding": entry.encoding,
-        "rows": entry.rows,
-        "empty": entry.empty,
-        "json_columns": entry.json_columns,
-        "limit": entry.limit,
-        "seed": entry.seed,
-        "repeat": entry.repeat,
-        "cache": entry.cache,
-        "keep": entry.keep,
-        "worst": entry.worst,
-        "show": entry.show,
-        "max_failed": entry.max_failed,
-        "max_abstained": entry.max_abstained,
-        "aggregate_timeout": entry.aggregate_timeout,
-        "fail_if_worse": entry.fail_if_worse,
-        "allow_inconclusive": entry.allow_inconclusive,
-        "language": _LANGUAGES[entry.lang],
-        "dialect": entry.dialect,
-        "dialect_failures": entry.dialect_failures,
-    }
-    dataset = file.project.path_of(entry.dataset)
-    try:
-        return RunRequest(
-            dataset=dataset if dataset in ("demo", "-") or dataset.startswith(STORED) else file.place(dataset),
-            sandbox=_config(file, where, entry),
-            limits=Limits.model_validate({name: value for name, value in limits.items() if value is not None}),
-            **{name: value for name, value in wanted.items() if value is not None},
-            **more,
-        )
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InputError(
-            f"{where}: `{printable(key, 60)}`: {printable(first['msg'].removeprefix('Value error, '), 300)}"
-        ) from None
-
-
-def _config(file: ProjectFile, where: str, entry: Settings) -> SandboxConfig:
-    disk = entry.disk or (PRESETS[entry.preset].get("disk") if entry.preset else None)
-    lock = None if entry.lock is None else read_bounded(f"{where}, the lock", file.place(entry.lock), MAX_LOCK)
-    named = f"{where}, `with_requirements`"
-    listed_there = [one for path in entry.with_requirements for one in read_requirements(file.place(path), named)]
-    wanted: dict[str, Any] = {
-        "backend": entry.sandbox,
-        "isolation": entry.isolation,
-        "jobs": entry.jobs,
-        "packages": tuple(dict.fromkeys((*plain(entry.with_, f"{where}, `with`"), *listed_there))),
-        "lock": lock,
-        "install_timeout": entry.install_timeout,
-        "files": {name: os.path.realpath(file.place(path)) for name, path in entry.file.items()},
-        "env": entry.env,
-        "env_file": None if entry.env_file is None else file.place(entry.env_file),
-        "network": entry.allow_network,
-        "disk": None if disk is None else disk * MB,
-        "allow_weak_isolation": entry.allow_weak_isolation,
-    }
-    nothing: tuple[Any, ...] = (None, (), {}, False)
-    return SandboxConfig.model_validate({name: value for name, value in wanted.items() if value not in nothing})

@@ -2,129 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from runner.core.types import DialectFailures
-from runner.engine.row import MOST_REPEATS
-from runner.engine.scoring.worst import Show
-from runner.inputs.datasets.rows import Empty
-from sandboxes.base import Isolation, Model
-
-T = TypeVar("T")
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
-
-
-def _list(value: object) -> object:
-    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+from runner.core.entry_points import offered
+from runner.core.setting_types import model_field
+from runner.core.settings import SETTINGS, as_texts, value_of
+from sandboxes.base import Model
 
 
 def _share(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_list)]
-"""One text, or several."""
-Most = Annotated[str, BeforeValidator(_share)]
-"""A number of rows, or a percentage."""
+def _key(name: str) -> tuple[Any, Any]:
+    """The type of a key and its default. One text may stand for a list, and a number for a share of rows."""
+    kind, default = model_field(name)
+    if value_of(name).many:
+        kind = Annotated[kind, BeforeValidator(as_texts)]
+    if name in ("max_failed", "max_abstained"):
+        kind = Annotated[kind, BeforeValidator(_share)]
+    return kind, default
 
 
-class Settings(Model):
+class _Entry(Model):
     """How rows are scored and judged. Above all runs: what each of them says, unless it says otherwise."""
 
     dataset: str | None = None
     """A path, or `demo`."""
     evaluator: str | None = None
     """A script's path, or a template's name."""
-    evaluators: Annotated[tuple[str, ...] | dict[str, str] | None, BeforeValidator(_list)] = None
+    evaluators: Annotated[tuple[str, ...] | dict[str, str] | None, BeforeValidator(as_texts)] = None
     """Several of them, or a table of names and evaluators."""
-    lang: str | None = Field(default=None, pattern="^(py|ts)$")
-    """The language of a template that has several: `py` or `ts`."""
-    dialect: str | None = None
-    """The tool that the script was written for, if it could be several; `FILE.py:NAME` names its function."""
-    dialect_failures: DialectFailures | None = None
-    """`as-zero`: an exception is the score 0, where its own tool has it so."""
-    map: dict[str, str] = Field(default_factory=dict)
-    """The column, or path, of each parameter; `NAME.parameter` is for one of several evaluators."""
-    set: dict[str, Any] = Field(default_factory=dict)
-    """The value of each parameter."""
-    id: str | None = None
-    """The column with the rows' ids."""
-    encoding: str | None = None
-    rows: str | None = None
-    """The place of the rows in a .json file that is no array."""
-    empty: Empty | None = None
-    """An empty cell of a CSV file is empty text, or null."""
-    json_columns: Texts = ()
-    """Columns whose texts are JSON, such as lists in CSV."""
-    limit: Annotated[int, Field(ge=1)] | None = None
-    """Score the first rows only."""
-    seed: int | None = None
-    repeat: Annotated[int, Field(ge=1, le=MOST_REPEATS)] | None = None
-    """The number of results of each row."""
-    cache: bool | None = None
-    """Take scores from earlier runs, and keep those of this one."""
-    sandbox: str | None = None
-    on: str | None = None
-    """A Ray cluster to run on: `ray`, or `ray://HOST:10001`."""
-    timeout: Seconds | None = None
-    """Seconds that a call may take."""
-    memory: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
-    """MB that a call may use."""
-    cpus: Seconds | None = None
-    """Seconds of the processor that a call may use."""
-    disk: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
-    """MB that a script's files may hold."""
-    preset: Literal["openai-grader"] | None = None
-    """The limits of another product, where none of these says otherwise."""
-    isolation: Isolation | None = None
-    jobs: Annotated[int, Field(ge=1, le=256)] | None = None
-    with_: Texts = Field(default=(), alias="with")
-    """Packages to install too."""
-    with_requirements: Texts = ()
-    """Requirements files, whose packages are installed too."""
-    lock: str | None = None
-    """A file: install exactly the packages of an earlier run."""
-    install_timeout: Seconds | None = None
-    file: dict[str, str] = Field(default_factory=dict)
-    """Files that the script may read, by the variable that has the path."""
-    env: Texts = ()
-    """Names of variables of the environment that the script may see."""
-    env_file: str | None = None
-    allow_network: bool = False
-    allow_weak_isolation: bool = False
-    keep: Texts = ()
-    """Columns of the dataset that results carry."""
-    worst: Annotated[int, Field(ge=0, le=1000)] | None = None
-    show: Show | None = None
-    output: Texts = ()
-    """Results files, or a folder: `results/`."""
-    overwrite: bool = False
-    """Whether a run starts anew where its folder has rows of an earlier one."""
-    report: Texts = ()
-    """Reports: .html, .md, .xml, .codequality.json."""
-    require: Texts = ()
-    """What must be true, such as `mean>=0.8`."""
-    fail_if: Texts = ()
-    """What must not be true."""
-    max_failed: Most | None = None
-    """Rows that may fail: a number, or a percentage of all."""
-    max_abstained: Most | None = None
-    aggregate_timeout: Seconds | None = None
-    baseline: str | None = None
-    """A results file, or a run's folder, to compare with; of several evaluators the folder that has theirs."""
-    fail_if_worse: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    """By how much the mean may be worse than the baseline's."""
-    allow_inconclusive: bool = False
 
     @model_validator(mode="after")
-    def _one_way(self) -> Settings:
+    def _one_way(self) -> _Entry:
         if self.evaluator is not None and self.evaluators is not None:
             raise ValueError("give `evaluator` for one or `evaluators` for several, not both")
         return self
 
-    def over(self, above: Settings) -> Settings:
+    if TYPE_CHECKING:
+
+        def __getattr__(self, key: str) -> Any: ...
+
+    def said(self) -> dict[str, Any]:
+        """The settings that it has, by name."""
+        return {name: getattr(self, name) for name in SETTINGS if name in self.model_fields_set}
+
+    def over(self, above: _Entry) -> Settings:
         """These settings, and those above where these say nothing. The tables `map`, `set` and `file` are joined."""
         mine, theirs = ({name: getattr(one, name) for name in one.model_fields_set} for one in (self, above))
         if "evaluator" in mine or "evaluators" in mine:
@@ -157,6 +83,14 @@ class NamedDataset(Model):
     """A path, or `demo`."""
     columns: Columns = Columns()
     """Its columns by their roles, for each evaluator; a run's `map` takes precedence."""
+
+
+if TYPE_CHECKING:
+    Settings = _Entry
+else:
+    Settings = create_model(
+        "Settings", __base__=_Entry, __doc__=_Entry.__doc__, **{n: _key(n) for n in offered("evalcell.toml")}
+    )
 
 
 class Project(Settings):

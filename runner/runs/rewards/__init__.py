@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from runner.core.errors import EvaluatorError, InputError
+from runner.core.settings import WarmOptions
+from runner.core.signature import with_settings
 from runner.core.text import printable, rows_of, shown
 from runner.core.types import Result
 from runner.engine.request import RunRequest, Scorer
-from runner.inputs.call import Columns
 from runner.runs.api.warm import KeptRun, WarmRun, row_request
-from sandboxes.base import Limits, SandboxConfig
 from sandboxes.errors import SandboxLostError
 
 __all__ = ["Reward", "reward"]
@@ -25,14 +25,13 @@ _NAMED = ("prompts", "completions", "completion_ids")
 """Columns of a row that only a mapping that names them is given: they are long, and most evaluators need none."""
 
 
+@with_settings("RowScorer", WarmOptions)
 def reward(
     evaluator: Scorer,
     *,
-    sandbox: str | SandboxConfig | None = None,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
     failed: float | Literal["error"] | None = "error",
     name: str | None = None,
+    **settings: Unpack[WarmOptions],
 ) -> Reward:
     """
     Make a reward function for `reward_funcs` of TRL's trainers, which scores with an evaluator in a sandbox.
@@ -46,7 +45,7 @@ def reward(
     """
     if failed != "error" and failed is not None and (isinstance(failed, bool) or not isinstance(failed, int | float)):
         raise InputError(f'`failed` must be a number, None or "error", not {shown(failed, 60)}')
-    request = row_request(evaluator, sandbox=sandbox, limits=limits, mapping=mapping)
+    request = row_request(evaluator, **settings)
     return Reward(request, failed, name)
 
 

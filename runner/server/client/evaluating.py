@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path as File
-from typing import Any
+from typing import Any, Unpack, cast
 
 import templates
 from runner.core.errors import EvaluatorError, ServerError
+from runner.core.settings import WORST, ClientOptions, DialectOptions, FileOptions, RunSettings, ServerOptions
+from runner.core.signature import with_settings
 from runner.core.text import printable
-from runner.core.types import Evaluator, Result
+from runner.core.types import Evaluator, Result, Show
 from runner.engine.arguments import config_or_preset
 from runner.engine.request import Path, Rows, Scorer
 from runner.engine.scoring.repeats import Repeats
 from runner.engine.scoring.tally import Tally
-from runner.engine.scoring.worst import WORST, Show, ShownRows, Worst
-from runner.inputs.call import Columns, as_mapping, with_whole_call
+from runner.engine.scoring.worst import ShownRows, Worst
+from runner.inputs.call import as_mapping, with_whole_call
 from runner.inputs.datasets.dataset import SUFFIXES
 from runner.inputs.datasets.streams import PACKED
 from runner.inputs.evaluators.resolve import find_dataset, is_path
@@ -27,37 +29,25 @@ from runner.runs.report import Report
 from runner.server.client import kept
 from runner.server.client.kept import add, local, sent, sent_rows
 from runner.server.client.rows import spooled
-from runner.server.client.runs import Settings, Watch, cancelling, page, settings_of, started, status, wait
+from runner.server.client.runs import Watch, cancelling, page, started, status, wait
 from runner.server.client.steps import Ask, Operation, Undo, asked_for, worked
-from sandboxes.base import Call, Language, Limits, SandboxConfig
+from sandboxes.base import Call, Language, SandboxConfig
 
 _RESULTS = 500
+_TRIED = ("sandbox", "limits", "mapping", "seed", "limit")
+"""Settings with which a few rows are scored at once."""
 _OPENING = 900.0
 """Seconds in which a server opens a sandbox and scores a few rows."""
 
 
+@with_settings("Client.evaluate", ClientOptions)
 def evaluate(
     evaluator: Scorer,
     dataset: Path | Rows,
     *,
-    sandbox: str | SandboxConfig | None = None,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
-    seed: int | None = None,
-    repeat: int = 1,
-    cache: bool = False,
-    language: Language | None = None,
-    limit: int | None = None,
-    rows: str | None = None,
-    keep: str | Iterable[str] = (),
-    worst: int = WORST,
-    show: Show = "worst",
-    require: str | Iterable[str] = (),
-    gates: str | Iterable[str] = (),
-    max_failed: int | str | None = None,
-    max_abstained: int | str | None = None,
     title: str = "",
     watch: Watch | None = None,
+    **settings: Unpack[ClientOptions],
 ) -> Operation[Report]:
     """
     Score a dataset on the server, and wait for all results: what `evaluate` does, as far as a server can.
@@ -67,26 +57,35 @@ def evaluate(
     or a file, `demo`, a data frame or rows, which are sent. Up to 100 rows are scored at once, and nothing of them is
     kept; all else is a run of the server with this `title`, and each result carries the columns in `keep`, or else
     those that the evaluator was given, input, output and reference. `watch` is called with each event of the run.
-    `sandbox` may also be the name of a preset. The other
+    `sandbox` may also be the name of a preset; `baseline` is a run of the server. The other
     parameters are those of `evaluate`. Who stops waiting stops the run.
 
     Raises what `evaluate` does, for the same reasons, and ServerError.
     """
-    given = dict(locals())
-    settings = settings_of(given)
+    said: dict[str, Any] = {**settings}
+    given = {name: value for name, value in locals().items() if name not in ("settings", "said")} | said
+    asked = cast("ServerOptions", {name: said[name] for name in said if name in ServerOptions.__annotations__})
+    how = {name: said[name] for name in said if name in DialectOptions.__annotations__}
+    sending = {name: said[name] for name in said if name in FileOptions.__annotations__}
+    worst, show = settings.get("worst", WORST), settings.get("show", "worst")
     with with_whole_call(evaluate, given):
-        found = yield from _evaluator(evaluator, language)
+        found = yield from _evaluator(evaluator, how)
         if isinstance(dataset, str | os.PathLike):
-            name = yield from _dataset(dataset, evaluator, found.language, rows)
-            return (yield from _run(found, name, settings, worst, show, watch))
-        sending = yield from worked(lambda: spooled(dataset, few=MOST_TRIED))
-        with sending:
-            plain = repeat == 1 and not (cache or keep or require or gates or max_failed or max_abstained or title)
+            name = yield from _dataset(dataset, evaluator, found.language, sending)
+            return (yield from _run(found, name, title, asked, worst, show, watch))
+        spool = yield from worked(lambda: spooled(dataset, few=MOST_TRIED))
+        with spool:
+            plain = not title and not any(_is_set(name, value) for name, value in asked.items())
             script = found if isinstance(found, Evaluator) else found.evaluator()
-            if plain and sending.few is not None and script.aggregate is None:
-                return (yield from _tried(found, sending.few[:limit], settings, worst, show))
-            sent_dataset = yield from sent_rows(sending)
-        return (yield from _run(found, sent_dataset.name, settings, worst, show, watch))
+            if plain and spool.few is not None and script.aggregate is None:
+                return (yield from _tried(found, spool.few[: settings.get("limit")], asked, worst, show))
+            sent_dataset = yield from sent_rows(spool)
+        return (yield from _run(found, sent_dataset.name, title, asked, worst, show, watch))
+
+
+def _is_set(name: str, value: Any) -> bool:
+    """Whether only a run has this setting."""
+    return name not in _TRIED and value not in (None, [], RunSettings.options()[name].default)
 
 
 def report(run: str, *, worst: int = WORST, show: Show = "worst") -> Operation[Report]:
@@ -109,10 +108,16 @@ def report(run: str, *, worst: int = WORST, show: Show = "worst") -> Operation[R
 
 
 def _run(
-    found: Evaluator | EvaluatorVersion, dataset: str, settings: Settings, worst: int, show: Show, watch: Watch | None
+    found: Evaluator | EvaluatorVersion,
+    dataset: str,
+    title: str,
+    settings: ServerOptions,
+    worst: int,
+    show: Show,
+    watch: Watch | None,
 ) -> Operation[Report]:
     stored = found if isinstance(found, EvaluatorVersion) else (yield from add(found))
-    info = yield from started(stored.reference, dataset, settings)
+    info = yield from started(stored.reference, dataset, title, settings)
     yield Undo(cancelling(info.id))
     info = yield from wait(info.id, watch=watch)
     yield Undo(None)
@@ -122,7 +127,7 @@ def _run(
 
 
 def _tried(
-    found: Evaluator | EvaluatorVersion, rows: list[dict[str, Any]], settings: Settings, worst: int, show: Show
+    found: Evaluator | EvaluatorVersion, rows: list[dict[str, Any]], settings: ServerOptions, worst: int, show: Show
 ) -> Operation[Report]:
     """A few rows, scored at once."""
     script = found if isinstance(found, Evaluator) else found.evaluator()
@@ -130,12 +135,16 @@ def _tried(
         body: dict[str, Any] = {"evaluator": found.reference}
     else:
         body = {"source": found.source, "language": found.language, **kept.how_read(found)}
-    sandbox, limits = settings["sandbox"], settings["limits"]
+    sandbox, limits = settings.get("sandbox"), settings.get("limits")
     config = config_or_preset(sandbox) if isinstance(sandbox, str) else sandbox
     body["sandbox"] = (
         config.model_dump(mode="json", exclude_unset=True) if isinstance(config, SandboxConfig) else config
     )
-    body |= {"rows": rows, "seed": settings["seed"], "mapping": as_mapping(settings["mapping"]).model_dump(mode="json")}
+    body |= {
+        "rows": rows,
+        "seed": settings.get("seed"),
+        "mapping": as_mapping(settings.get("mapping")).model_dump(mode="json"),
+    }
     if limits is not None:
         body["limits"] = limits.model_dump(mode="json", exclude_unset=True)
     reply = yield from asked_for(TryReply, Ask("POST", "/v1/evaluate", body=body, within=_OPENING))
@@ -163,21 +172,21 @@ def _shown(
     return found.rows(labels)
 
 
-def _evaluator(given: Scorer, language: Language | None) -> Operation[Evaluator | EvaluatorVersion]:
+def _evaluator(given: Scorer, how: Mapping[str, Any]) -> Operation[Evaluator | EvaluatorVersion]:
     """One that the server keeps, or one of this machine."""
     if not isinstance(given, str) or is_path(given):
-        return (yield from worked(lambda: local(given, language)))
+        return (yield from worked(lambda: local(given, **how)))
     is_template = given.replace("_", "-") in templates.names()
     try:
-        if not (is_template and language):
+        if not (is_template and how.get("language")):
             return (yield from kept.evaluator(given))
     except NotStoredError as error:
         if not is_template:
             raise EvaluatorError(str(error)) from None
-    return (yield from worked(lambda: local(given, language)))
+    return (yield from worked(lambda: local(given, **how)))
 
 
-def _dataset(given: Path, evaluator: Scorer, language: Language, rows: str | None) -> Operation[str]:
+def _dataset(given: Path, evaluator: Scorer, language: Language, sending: Mapping[str, Any]) -> Operation[str]:
     """The name of a dataset that the server keeps; a file is sent."""
     name = os.fspath(given)
     if isinstance(given, str) and name != "demo" and not _is_file(name):
@@ -188,7 +197,7 @@ def _dataset(given: Path, evaluator: Scorer, language: Language, rows: str | Non
         file_name = f"{file.parent.name.replace('_', '-')}-demo{file.suffix}"
     else:
         file, file_name = File(name), File(name).name
-    info = yield from sent(file, file_name, another=True, rows=rows)
+    info = yield from sent(file, file_name, another=True, **sending)
     return info.name
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path as File
-from typing import Any
+from typing import Any, Unpack
 from uuid import uuid4
 
 from runner.core.errors import InputError, ServerError
+from runner.core.settings import DialectOptions, FileOptions
 from runner.core.text import shown
 from runner.core.types import Evaluator
 from runner.engine.arguments import make_request
@@ -25,11 +26,11 @@ _PAGE = 100
 _SUFFIX: dict[Language, str] = {"python": ".py", "typescript": ".ts"}
 
 
-def local(evaluator: Scorer, language: Language | None = None) -> Evaluator:
+def local(evaluator: Scorer, **how: Unpack[DialectOptions]) -> Evaluator:
     """An evaluator of this machine: a path, a template's name, a function, or what was read. Raises EvaluatorError."""
-    request, _ = make_request(evaluator, ())
+    request, _ = make_request(evaluator, (), **how)
     named = request.evaluator
-    return named if isinstance(named, Evaluator) else find_evaluator(named, language)
+    return named if isinstance(named, Evaluator) else find_evaluator(named, request.language, **request.how_read)
 
 
 def how_read(evaluator: Evaluator) -> dict[str, str]:
@@ -52,7 +53,7 @@ def add(
     `evaluator` and `language` are those of `evaluate`. `name` is its name there, by default its own. With `expected`,
     the version that was edited, somebody else's newer version is a VersionConflictError. Raises EvaluatorError too.
     """
-    read = yield from worked(lambda: local(evaluator, language))
+    read = yield from worked(lambda: local(evaluator, language=language))
     file_name = f"{read.name}{_SUFFIX[read.language]}"
     asked = {"dialect": read.asked_dialect, "entry": read.asked_entry, "dialect_failures": read.dialect_failures}
     body = {"source": read.source, "language": read.language, "file_name": file_name, **asked}
@@ -91,26 +92,30 @@ def check(evaluator: str, *, language: Language | None = None, file_name: str | 
     return (yield from asked_for(Checked, Ask("POST", "/v1/check", body=body)))
 
 
-def add_dataset(dataset: Path | Rows, *, name: str | None = None, rows: str | None = None) -> Operation[DatasetInfo]:
+def add_dataset(
+    dataset: Path | Rows, *, name: str | None = None, **reading: Unpack[FileOptions]
+) -> Operation[DatasetInfo]:
     """
     Send a dataset to the server: a file, a data frame or rows.
 
     `name` is its name there, by default the file's; rows get one by their content. `rows` is the place of the rows in a
-    JSON file that is no array, as a path: `data`. Raises DatasetError for what cannot
-    be read, and InputError for a name that stands for another dataset.
+    JSON file that is no array, as a path: `data`, and `encoding` that of a text file: the server keeps rows, in UTF-8.
+    Raises DatasetError for what cannot be read, and InputError for a name that stands for another dataset.
     """
     if isinstance(dataset, str | os.PathLike):
         file = File(dataset)
-        return (yield from sent(file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name, rows=rows))
+        return (yield from sent(file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name, **reading))
     found = yield from worked(lambda: spooled(dataset, few=0))
     with found:
         return (yield from sent_rows(found, name))
 
 
-def sent(file: File, file_name: str, *, another: bool = False, rows: str | None = None) -> Operation[DatasetInfo]:
+def sent(
+    file: File, file_name: str, *, another: bool = False, **reading: Unpack[FileOptions]
+) -> Operation[DatasetInfo]:
     """Send a file. With `another`, a name that is taken gets the beginning of the content's hash behind it."""
-    yield from worked(lambda: refuse_unreadable(file, rows))
-    more = {} if rows is None else {"rows": rows}
+    yield from worked(lambda: refuse_unreadable(file, **reading))
+    more = {name: value for name, value in reading.items() if value is not None}
     ask = Ask("POST", "/v1/datasets", {"name": file_name, **more}, file=file, headers=key(), within=600)
     try:
         return (yield from asked_for(DatasetInfo, ask))

@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from runner.core.errors import DatasetError
+from runner.core.settings import FileOptions
 from runner.engine.request import Rows
 from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.dataset import open_dataset, refuse_irregular
@@ -68,10 +69,10 @@ def digest_of(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def refuse_unreadable(file: Path, rows: str | None = None) -> None:
+def refuse_unreadable(file: Path, **reading: Unpack[FileOptions]) -> None:
     """Raise DatasetError for a file that cannot be read, or is of no known format."""
     refuse_irregular(file)
-    with open_dataset(os.fspath(file), reading=Reading(rows=rows)):
+    with open_dataset(os.fspath(file), reading=Reading(**reading)):
         pass
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Unpack
 
 from pydantic import ValidationError
 
 from runner.core.errors import InputError, ServerError
+from runner.core.settings import ServerOptions
+from runner.core.signature import with_settings
 from runner.core.text import shown
 from runner.core.types import ErrorKind, Outcome, Result
 from runner.engine.arguments import config_or_preset
-from runner.inputs.call import Columns, as_mapping
+from runner.inputs.call import as_mapping
 from runner.results.compare.types import Comparison, Flip, Flips
 from runner.results.output.row_cells import DIRECTION
 from runner.results.store.types import OVER, Order, Page, RunInfo, RunSpec, Selected
@@ -19,31 +21,6 @@ from runner.server.client.events import Event, EventReader
 from runner.server.client.kept import key, listed, part
 from runner.server.client.steps import Ask, Item, Listen, Operation, Pause, as_model, asked, asked_for, more
 from runner.server.service.types import Progress, RunEvent, StateChange
-from sandboxes.base import Limits, SandboxConfig
-
-
-class Settings(TypedDict):
-    """The parameters of `run` beside the evaluator and the dataset."""
-
-    sandbox: str | SandboxConfig | None
-    limits: Limits | None
-    mapping: Columns | None
-    seed: int | None
-    repeat: int
-    cache: bool
-    limit: int | None
-    keep: str | Iterable[str]
-    require: str | Iterable[str]
-    gates: str | Iterable[str]
-    max_failed: int | str | None
-    max_abstained: int | str | None
-    title: str
-
-
-def settings_of(arguments: Mapping[str, Any]) -> Settings:
-    """The settings among the arguments of a call."""
-    return cast("Settings", {name: arguments[name] for name in Settings.__annotations__})
-
 
 Watch = Callable[[RunEvent], object]
 
@@ -54,45 +31,23 @@ _SILENT = 20
 """Times that a stream of events may end without one, before nobody waits for it any longer."""
 
 
-def run(
-    evaluator: str,
-    dataset: str,
-    *,
-    sandbox: str | SandboxConfig | None = None,
-    limits: Limits | None = None,
-    mapping: Columns | None = None,
-    seed: int | None = None,
-    repeat: int = 1,
-    cache: bool = False,
-    limit: int | None = None,
-    keep: str | Iterable[str] = (),
-    require: str | Iterable[str] = (),
-    gates: str | Iterable[str] = (),
-    max_failed: int | str | None = None,
-    max_abstained: int | str | None = None,
-    title: str = "",
-) -> Operation[RunInfo]:
+@with_settings("Client.run", ServerOptions)
+def run(evaluator: str, dataset: str, *, title: str = "", **settings: Unpack[ServerOptions]) -> Operation[RunInfo]:
     """
     Start a run of an evaluator and a dataset that the server keeps, and return at once; `wait` waits for its end.
 
-    `sandbox` is a backend's name, a config, or the name of a preset of the server. The other parameters are those of
-    `evaluate`. Raises InputError for what there is not or cannot be used.
+    `sandbox` is a backend's name, a config, or the name of a preset of the server; `baseline` is a run of the server.
+    The other parameters are those of `evaluate`. Raises InputError for what there is not or cannot be used.
     """
-    settings = settings_of(locals())
-    return (yield from started(evaluator, dataset, settings))
+    return (yield from started(evaluator, dataset, title, settings))
 
 
-def started(evaluator: str, dataset: str, settings: Settings) -> Operation[RunInfo]:
+def started(evaluator: str, dataset: str, title: str, settings: ServerOptions) -> Operation[RunInfo]:
     """Start a run with the arguments of `run`."""
     wanted: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    wanted["mapping"] = as_mapping(settings["mapping"])
-    if isinstance(wanted.get("sandbox"), str):
-        wanted["sandbox"] = config_or_preset(wanted["sandbox"])
-    for name in ("keep", "require", "gates"):
-        wanted[name] = (wanted[name],) if isinstance(wanted[name], str) else tuple(wanted[name])
-    for name in ("max_failed", "max_abstained"):
-        if isinstance(wanted.get(name), int):
-            wanted[name] = str(wanted[name])
+    wanted |= {"mapping": as_mapping(settings.get("mapping")), "title": title}
+    if isinstance(sandbox := settings.get("sandbox"), str):
+        wanted["sandbox"] = config_or_preset(sandbox)
     try:
         spec = RunSpec(evaluator=evaluator, dataset=dataset, **wanted)
     except ValidationError as e:

@@ -92,7 +92,8 @@ def _tool(name: str, method: Callable[..., Awaitable[Reply]]) -> Tool:
 def _told(name: str, method: Callable[..., Awaitable[Reply]]) -> Callable[..., Awaitable[Reply]]:
     """The tool, whose replies have no blanks, and whose failures are told in one line with the next step."""
 
-    usual = {name: one.default for name, one in inspect.signature(method).parameters.items()}
+    own = inspect.signature(method, eval_str=True)
+    usual = {name: one.default for name, one in own.parameters.items()}
 
     @functools.wraps(method)
     async def tool(*args: Any, **kwargs: Any) -> Any:
@@ -114,6 +115,7 @@ def _told(name: str, method: Callable[..., Awaitable[Reply]]) -> Callable[..., A
             raise ToolError("\n".join(lines) + again) from None
         return CallToolResult(content=[TextContent(type="text", text=json_text(reply))], structured_content=reply)
 
+    vars(tool)["__signature__"] = own  # as it is bound
     return tool
 
 

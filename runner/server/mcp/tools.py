@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import anyio
 from pydantic import Field
 
+from runner.core.entry_points import offered
+from runner.core.setting_types import model_field
+from runner.core.settings import nested
 from runner.core.text import printable, suggestion
 from runner.core.types import ErrorKind, InputMapping, Outcome
 from runner.engine.arguments import config_or_preset
@@ -53,6 +57,27 @@ Timeout = Annotated[float | None, Field(gt=0, le=600, description="Seconds for e
 
 _ROWS = 20
 _LISTED = 50
+_NAMES = {
+    {"map": "mapping", "set": "values", "fail_if": "gates"}.get(name, name): name for name in offered("run of MCP")
+}
+"""Arguments of `run`, and the settings that they are."""
+
+
+def _with_settings(method: Any) -> Any:
+    """Give `run` an argument for each setting."""
+    own = signature(method, eval_str=True)
+    *first, title, _ = own.parameters.values()
+    added = [
+        Parameter(argument, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+        for argument, name in _NAMES.items()
+        for kind, default in [_SPOKEN.get(argument) or model_field(name)]
+    ]
+    method.__signature__ = own.replace(parameters=[*first, *added, title])
+    return method
+
+
+_SPOKEN: dict[str, tuple[Any, Any]] = {"mapping": (Mapping | None, None), "values": (Values | None, None)}
+"""Types that `try` has, too."""
 
 
 class Tools:
@@ -195,35 +220,23 @@ class Tools:
 
         return as_reply(await self._service().add_dataset(stream(), f"{name}.jsonl"))
 
+    @_with_settings
     async def run(
-        self,
-        evaluator: Name,
-        dataset: Name,
-        mapping: Mapping | None = None,
-        values: Values | None = None,
-        limit: Annotated[int | None, Field(ge=1, le=1 << 40, description="Only so many rows, from the first.")] = None,
-        keep: Annotated[list[str], Field(max_length=100, description="Columns that results carry, or all.")]
-        | None = None,
-        repeat: Annotated[int, Field(ge=1, le=100)] = 1,
-        seed: Annotated[int | None, Field(ge=-(1 << 63), lt=1 << 63)] = None,
-        sandbox: Sandbox = None,
-        timeout: Timeout = None,
-        require: Annotated[list[str], Field(max_length=50, description="Gates, such as mean>=0.8.")] | None = None,
-        title: Annotated[str, Field(max_length=200)] = "",
+        self, evaluator: Name, dataset: Name, title: Annotated[str, Field(max_length=200)] = "", **settings: Any
     ) -> Reply:
         """Start a run of a kept evaluator over all rows of a kept dataset; return its `id` at once, for `status`."""
+        said = {_NAMES[name]: value for name, value in settings.items() if value not in (None, (), {}, False)}
+        fields = nested({name: value for name, value in said.items() if name != "sandbox"})
         spec = RunSpec(
             evaluator=evaluator,
             dataset=dataset,
-            sandbox=config_or_preset(sandbox),
-            limits=_limits(timeout),
-            mapping=InputMapping(paths=mapping or {}, literals=values or {}),
-            seed=seed,
-            repeat=repeat,
-            limit=limit,
-            keep=tuple(keep or ()),
-            require=tuple(require or ()),
+            sandbox=config_or_preset(said.get("sandbox")),
             title=title,
+            **fields
+            | {
+                "limits": Limits(**fields.get("limits", {})),
+                "mapping": InputMapping(**fields.get("mapping", {})),
+            },
         )
         return as_reply(_short(await self._ask_evaluator(evaluator, self._service().start_run(spec))))
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from anyio import to_thread
 
 from runner.core.errors import DatasetError
-from runner.inputs.datasets.unnest import write_rows
+from runner.inputs.datasets.unnest import write_as_utf8, write_rows
 from runner.results.store.names import parted
 from runner.results.store.types import DatasetInfo, Page, Preset
 from runner.server.service.errors import ServiceError
@@ -39,12 +39,14 @@ class Datasets(Part):
         name: str | None = None,
         another: bool = False,
         rows: str | None = None,
+        encoding: str | None = None,
     ) -> DatasetInfo:
         """
         Keep a file as it comes. It is looked at before it is accepted; nothing of what is refused stays.
 
         `another`: a name that is taken becomes `NAME-2`. `rows` is the place of the rows in a JSON file that is no
-        array: they are kept as JSON Lines. Raises ServiceError for one that is too large, DatasetError
+        array: they are kept as JSON Lines. A text file of another `encoding` is kept as UTF-8. Raises ServiceError for
+        one that is too large, DatasetError
         for one without a row, InputError for what is no name, NameTakenError, and StoreFullError.
         """
         made, suffix = parted(file_name)
@@ -55,6 +57,13 @@ class Datasets(Part):
             with _room():
                 await self._written(stream, path)
             try:
+                if encoding is not None:
+                    path = folder / f"as-utf-8{suffix}"
+                    with _room():
+                        await self._slowly(write_as_utf8, sent, encoding, path)
+                    sent.unlink()
+                    path.rename(sent)
+                    path = sent
                 if rows is not None:
                     path, suffix = folder / "rows-there.jsonl", ".jsonl"
                     with _room():

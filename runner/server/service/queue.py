@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from runner.core import tracing
 from runner.core.doors import speaking
 from runner.core.errors import InputError
+from runner.engine.request import RunRequest
 from runner.results.store.errors import ClaimLostError, StoreDamagedError, StoreError, StoreFullError
 from runner.results.store.runs import Changes
 from runner.results.store.segments import Segment, entries, sum_of
@@ -53,10 +54,11 @@ class _Going:
 class Queue:
     """The runs of this server that are not over. Next begins one whose evaluator has the fewest that go on."""
 
-    def __init__(self, store: Store, pool: Pool, settings: Settings, server: str) -> None:
+    def __init__(self, store: Store, pool: Pool, settings: Settings, server: str, beside: Path | None) -> None:
         self.server = server
         """The name by which this server claims its runs."""
         self._store = store
+        self._beside = beside
         self._pool = pool
         self._settings = settings
         self._at_once = settings.runs
@@ -226,9 +228,15 @@ class Queue:
             await asyncio.sleep(wait)
 
     async def _score(self, going: _Going) -> None:
+        store, id = self._store, going.info.id
+        with ExitStack() as stack:
+            asked = await threaded(stack.enter_context, job_of(store, id, self._beside))
+            # What was allowed when it was begun may be allowed no more.
+            request = await threaded(self._settings.permitted, asked)
+            await self._score_request(going, request)
+
+    async def _score_request(self, going: _Going, request: RunRequest) -> None:
         store, id, feed = self._store, going.info.id, going.feed
-        # What was allowed when it was begun may be allowed no more.
-        request = await threaded(self._settings.permitted, await threaded(job_of, store, id))
 
         def stored() -> list[Path]:
             return [segment.path for segment in store.segments(id)]

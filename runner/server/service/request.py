@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from runner.core.errors import InputError
+from runner.core.settings import RunSettings
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest, prepare
 from runner.inputs.evaluators.resolve import STORED
@@ -11,40 +16,41 @@ from runner.results.output.manifest import command
 from runner.results.store.store import Store
 from runner.results.store.types import RunSpec
 from runner.runs.run import Run
+from runner.runs.stored import source_of
 from runner.server.service.part import parsed_version
 from sandboxes.base import SandboxConfig
 
 
-def job_of(store: Store, id: str) -> RunRequest:
-    """The request of a run, with its script inside and its dataset's path. Raises NotStoredError and StoreError."""
+@contextmanager
+def job_of(store: Store, id: str, beside: Path | None) -> Iterator[RunRequest]:
+    """
+    The request of a run, with its script inside and its dataset's path. Raises NotStoredError and StoreError. Blocks.
+
+    The rows of its baseline are in a folder in `beside` as long.
+    """
     spec = store.spec(id)
     version, dataset = store.script(id), store.dataset_of(id)
-    script = parsed_version(version)
     config = spec.sandbox if isinstance(spec.sandbox, SandboxConfig) else SandboxConfig()
-    return request_of(spec, script, config, store.dataset_path(dataset))
+    with request_of(store, spec, parsed_version(version), config, store.dataset_path(dataset), beside) as request:
+        yield request
 
 
-def request_of(spec: RunSpec, evaluator: Evaluator, config: SandboxConfig, path: Path) -> RunRequest:
-    """What the run asks."""
-    return RunRequest(
-        evaluator=evaluator,
-        dataset=str(path),
-        sandbox=config,
-        limits=spec.limits,
-        mapping=spec.mapping,
-        seed=spec.seed,
-        repeat=spec.repeat,
-        cache=spec.cache,
-        keep=spec.keep,
-        limit=spec.limit,
-        require=spec.require,
-        gates=spec.gates,
-        max_failed=spec.max_failed,
-        max_abstained=spec.max_abstained,
-    )
+@contextmanager
+def request_of(
+    store: Store, spec: RunSpec, evaluator: Evaluator, config: SandboxConfig, path: Path, beside: Path | None
+) -> Iterator[RunRequest]:
+    """What the run asks. Raises InputError for a baseline that is no finished run of the store."""
+    asked = {name: getattr(spec, name) for name in RunSettings.field_names}
+    with ExitStack() as stack:
+        if spec.baseline is not None:
+            run = store.run(spec.baseline)
+            if run.state != "finished":
+                raise InputError(f"the baseline {run.id} is {run.state}; name a run that is finished")
+            asked["baseline"] = str(stack.enter_context(source_of(store, run, beside)).path.parent)
+        yield RunRequest(evaluator=evaluator, dataset=str(path), sandbox=config, **asked)
 
 
-def checked(request: RunRequest, reference: str, dataset: str) -> str:
+def checked(request: RunRequest, reference: str, dataset: str, baseline: str | None) -> str:
     """
     Check that a run can begin, and give the command that would do the same. Nothing is run.
 
@@ -57,4 +63,4 @@ def checked(request: RunRequest, reference: str, dataset: str) -> str:
     Run(prepared)  # its gates
     with prepared.open():
         pass  # its columns
-    return command(prepared, None)
+    return command(replace(prepared, request=named.model_copy(update={"baseline": baseline})), None)

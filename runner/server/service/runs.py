@@ -65,8 +65,9 @@ class Runs(Part):
         def make() -> RunInfo:
             dataset = self.store.dataset(spec.dataset)
             path = self.store.dataset_path(dataset)
-            request = self.settings.permitted(request_of(pinned, script, config, path))
-            words = checked(request, version.reference, dataset.name)
+            with request_of(self.store, pinned, script, config, path, self.incoming) as asked:
+                request = self.settings.permitted(asked)
+                words = checked(request, version.reference, dataset.name, pinned.baseline)
             kept = pinned.model_copy(update={"sandbox": request.sandbox})
             return self.store.create_run(kept, server=self.queue.server, command=words)
 
@@ -159,11 +160,15 @@ class Runs(Part):
             info = await self._own(id)  # as it is now that nobody else changes it
             if info.owner == "cli":
                 raise ServiceError("run-state", f"a command did this run; run it again: {info.command}")
+
+            def check() -> None:
+                with job_of(self.store, id, self.incoming) as request:
+                    self.settings.permitted(request)
+
             try:
-                request = await threaded(job_of, self.store, id)
+                await threaded(check)
             except NotStoredError as error:
                 raise ServiceError("run-state", str(error)) from None
-            await threaded(self.settings.permitted, request)
             try:
                 queued = await to_thread.run_sync(self.store.requeue, id, self.queue.server)
             except InUseError as error:

@@ -41,9 +41,9 @@ class Service(Evaluators, Datasets, Runs):
         server: str | None = None,
     ) -> None:
         super().__init__(store, pool, settings)
-        self.queue = Queue(store, pool, self.settings, server or uuid4().hex)
-        self.folders = Folders(self.settings.folders)
         self._folder = folder
+        self.queue = Queue(store, pool, self.settings, server or uuid4().hex, folder)
+        self.folders = Folders(self.settings.folders)
         self._summaries = {}
         self._opened = AsyncExitStack()
 

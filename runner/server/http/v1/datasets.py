@@ -53,12 +53,14 @@ async def add(
     name: Annotated[str, Query(min_length=1, max_length=255)],
     another: Annotated[bool, Query()] = False,
     rows: Annotated[str | None, Query(min_length=1, max_length=1000)] = None,
+    encoding: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
 ) -> DatasetInfo:
     """
     Keep a file, which is the body as it is. `name` is the file's name, whose suffix tells the format.
 
     It is looked at before it is accepted. With `another` a name that is taken becomes `NAME-2`. `rows` is the place of
-    the rows in a JSON file that is no array, as a path such as `data`; they are kept as JSON Lines.
+    the rows in a JSON file that is no array, as a path such as `data`; they are kept as JSON Lines. A text
+    file that is not UTF-8 has this `encoding`, such as `cp1252`, and is kept as UTF-8.
     """
 
     sent = asyncio.Event()
@@ -69,7 +71,7 @@ async def add(
         sent.set()
 
     async def work(parts: AsyncIterator[bytes]) -> DatasetInfo:
-        adding = partial(service.add_dataset, all_of(parts), name, another=another, rows=rows)
+        adding = partial(service.add_dataset, all_of(parts), name, another=another, rows=rows, encoding=encoding)
         return await while_there_after(request, sent, adding)
 
     made = await once.get(DatasetInfo, work, file=True)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Body, Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from runner.core.types import ErrorKind, Finite, Outcome
@@ -54,7 +54,7 @@ async def runs(
     status_code=202,
     responses=problems(*_REFUSED, "idempotency", "busy", "stopping", "sandbox-unavailable"),
 )
-async def start(body: RunSpec, service: Here, response: Response, once: Once) -> RunInfo:
+async def start(body: Annotated[RunSpec, Body()], service: Here, response: Response, once: Once) -> RunInfo:
     """Queue a run of a whole dataset. What can be checked before is checked now."""
 
     async def work(_: AsyncIterator[bytes]) -> RunInfo:

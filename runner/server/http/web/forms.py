@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import ValidationError
 
 from runner.core.errors import InputError, MappingError
+from runner.core.setting_types import about
+from runner.core.settings import SETTINGS, value_of
 from runner.core.text import printable
 from runner.core.types import InputMapping
 from runner.inputs.evaluators.load import MAX_SOURCE
@@ -66,6 +68,41 @@ def _literal(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+class Field(NamedTuple):
+    """A setting's field of a form."""
+
+    name: str
+    about: str
+    kind: Literal["text", "number", "choice", "check"]
+    choices: tuple[str, ...]
+    default: str
+    """What it is where it is left empty."""
+    value: str
+
+    @classmethod
+    def of(cls, name: str, value: str) -> Field:
+        """The field of a setting, with what stands in it."""
+        held, unit = value_of(name), SETTINGS[name].unit
+        numeric = held.type in (int, float)
+        kind: Any = "check" if held.type is bool else "choice" if held.choices else "number" if numeric else "text"
+        default = held.default if not numeric or held.default is None else f"{held.default / unit:g}"
+        return cls(name, about(name), kind, held.choices, str(default or ""), value)
+
+
+def setting(name: str, text: str) -> Any:
+    """The value of a setting's field, in which something stands. Raises InputError."""
+    held, text = value_of(name), text.strip()
+    if held.type is bool:
+        return True
+    if held.many:
+        return tuple(filter(None, map(str.strip, text.split(","))))
+    if held.type is float:
+        return number(text, f"`{name}`")
+    return (
+        whole_number(text, f"`{name}`", held.bounds.get("ge", int("gt" in held.bounds))) if held.type is int else text
+    )
 
 
 def limits(form: Mapping[str, str]) -> Limits:

@@ -10,7 +10,9 @@ from markupsafe import Markup
 from pydantic import ValidationError
 from starlette.responses import RedirectResponse, Response
 
+from runner.core.entry_points import offered
 from runner.core.errors import InputError
+from runner.core.settings import nested, parameter
 from runner.core.types import Outcome
 from runner.engine.scoring.worst import ShownRows
 from runner.results.reports.content import RunContent
@@ -26,7 +28,7 @@ from runner.server.service.errors import ServiceError, problem_or_raise
 from runner.server.service.rows import FURTHEST
 from runner.server.service.service import Service
 from runner.server.service.types import Progress
-from sandboxes.base import SandboxConfig
+from sandboxes.base import Limits, SandboxConfig
 
 router = APIRouter(route_class=PageRoute)
 _LISTED = 50
@@ -34,7 +36,8 @@ _ROWS = 10
 _ERRORS = 5
 _GLANCE = 0.05
 """Seconds in which a run that goes on tells how fast it is, or else the page does without."""
-_FORM = ("mapping", "timeout", "memory", "limit", "keep", "title", "require", "sandbox")
+FORM = [name for name in offered("the page") if name not in ("map", "set", "sandbox")]
+"""Settings that have a field of their own; `mapping` has two, and the sandbox is chosen from those that fit."""
 
 
 @router.get("/runs")
@@ -76,19 +79,16 @@ def _to(run_id: str) -> Response:
 
 
 def _spec(form: dict[str, str]) -> RunSpec:
-    require, keep = (tuple(filter(None, map(str.strip, form.get(name, "").split(",")))) for name in ("require", "keep"))
-    limit = form.get("limit", "").strip()
+    said = {name: forms.setting(name, form[name]) for name in FORM if form.get(name, "").strip()}
+    limits = {name: said.pop(name) for name in list(said) if parameter(name) == "limits"}
     try:
         return RunSpec(
             evaluator=form.get("evaluator", ""),
             dataset=form.get("dataset", ""),
             sandbox=SandboxConfig(backend=form["sandbox"]) if form.get("sandbox") else None,
-            limits=forms.limits(form),
             mapping=forms.mapping(form.get("mapping", "")),
-            limit=forms.whole_number(limit, "the number of rows") if limit else None,
-            keep=keep,
-            require=require,
             title=form.get("title", "").strip(),
+            **nested(said) | {"limits": Limits(**nested(limits).get("limits", {}))},
         )
     except ValidationError as error:
         first = error.errors()[0]
@@ -126,7 +126,8 @@ async def _new(
         version=version,
         fits=fits,
         speeds=speeds,
-        form={name: form.get(name, "") for name in _FORM},
+        form={name: form.get(name, "") for name in ("mapping", "title", "sandbox", *FORM)},
+        fields=[forms.Field.of(name, form.get(name, "")) for name in FORM],
         **(tried | {"detail": problem.detail if problem else tried["detail"]}),
     )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from runner.cli.sandbox_options import MAX_LOCK, SandboxOptions
+from runner.cli.command_options import CommandOptions
 from runner.core.errors import InputError
+from runner.runs.flat import MAX_LOCK
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.registry import find
@@ -18,8 +20,12 @@ from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
 LOCK = f"numpy==2.1.0 \\\n    --hash=sha256:{'0' * 64}\n"
 
 
+def config_of(**settings: Any) -> SandboxConfig:
+    return CommandOptions.of(settings).request("length.py", None).sandbox
+
+
 def test_nothing_asked_names_no_backend() -> None:
-    config = SandboxOptions().config()
+    config = config_of()
     assert config == SandboxConfig()
     assert config.model_fields_set == set()
 
@@ -29,19 +35,19 @@ def test_everything_that_is_asked_is_in_the_config(here: Path, monkeypatch: pyte
     (here / "model.json").write_text("{}")
     (here / "link.json").symlink_to("model.json")
     (here / "numpy.lock").write_text(LOCK)
-    options = SandboxOptions(
+    config = config_of(
         sandbox="process",
         isolation="call",
         jobs=3,
-        packages=("NumPy >= 2",),
+        **{"with": ("NumPy >= 2",)},
         lock="numpy.lock",
         install_timeout=7.5,
-        readable=("MODEL=link.json",),
+        file=("MODEL=link.json",),
         env=("TOKEN", "TOKEN"),
-        network=True,
-        weak=True,
+        allow_network=True,
+        allow_weak_isolation=True,
     )
-    assert options.config() == SandboxConfig(
+    assert config == SandboxConfig(
         backend="process",
         isolation="call",
         jobs=3,
@@ -81,22 +87,22 @@ def test_a_file_that_cannot_be_given_is_told(here: Path, pair: str, words: str) 
     (here / "dangling").symlink_to("nowhere")
     (here / "round").symlink_to("round")
     with pytest.raises(InputError, match=words) as told:
-        SandboxOptions(readable=(pair,)).config()
+        config_of(file=(pair,))
     assert str(told.value).isprintable()
 
 
 def test_each_file_and_variable_has_a_name_of_its_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATA", "x")
     with pytest.raises(InputError, match="names the variable A twice"):
-        SandboxOptions(readable=("A=data.jsonl", "A=length.py")).config()
+        config_of(file=("A=data.jsonl", "A=length.py"))
     with pytest.raises(InputError, match="--env DATA is also the name of a --file"):
-        SandboxOptions(readable=("DATA=data.jsonl",), env=("DATA",)).config()
-    assert SandboxOptions(readable=("A=data.jsonl", "B=data.jsonl")).config().files.keys() == {"A", "B"}
+        config_of(file=("DATA=data.jsonl",), env=("DATA",))
+    assert config_of(file=("A=data.jsonl", "B=data.jsonl")).files.keys() == {"A", "B"}
 
 
 def test_a_path_may_have_an_equals_sign(here: Path) -> None:
     (here / "a=b.json").write_text("{}")
-    assert SandboxOptions(readable=("A=a=b.json",)).config().files == {"A": str((here / "a=b.json").resolve())}
+    assert config_of(file=("A=a=b.json",)).files == {"A": str((here / "a=b.json").resolve())}
 
 
 @pytest.mark.parametrize("given", ["sesame-open", "KEY=sesame-open", "KEY-sesame"])

@@ -1,0 +1,591 @@
+"""
+A run's settings, each declared once: its field (type, default, bounds) and its entry in `SETTINGS`.
+
+All entry points are made of these: options of the command line, keys of evalcell.toml, parameters of Python and of the
+client, fields of HTTP, arguments of MCP, and the page's form. `DOORS` says which entry point lacks one, and why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
+
+from runner.core.types import Columns, DialectFailures, Empty, Finite, InputMapping, Show
+from sandboxes.models import MB, Language, Limits, SandboxConfig
+from sandboxes.record import Field, Made, Record, field_validator
+
+WORST = 5
+"""Rows that are shown if nobody says how many."""
+
+
+def as_texts(value: object) -> object:
+    """One text, or a list, as a tuple."""
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text")
+    return value
+
+
+Name = Annotated[str, Made(_name)]
+"""A name or a path; a path need not be valid UTF-8."""
+
+
+class CellSettings(Record):
+    """How the cells of a dataset are read."""
+
+    empty: Empty = "text"
+    json_columns: tuple[str, ...] = ()
+
+    @field_validator("json_columns", mode="before")
+    @classmethod
+    def _texts(cls, value: object) -> object:
+        return as_texts(value)
+
+
+class FileSettings(CellSettings):
+    """How the file of a dataset is read."""
+
+    encoding: str | None = None
+    rows: str | None = None
+
+
+class RunSettings(CellSettings):
+    """How rows are scored and judged, wherever that is."""
+
+    limits: Limits = Limits()
+    mapping: InputMapping = InputMapping()
+    seed: int | None = None
+    repeat: int = Field(default=1, ge=1, le=1000)
+    cache: bool = False
+    limit: int | None = Field(default=None, ge=1, le=10**15)
+    id: str | None = None
+    keep: tuple[str, ...] = ()
+    require: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+    max_failed: str | None = None
+    max_abstained: str | None = None
+    baseline: Name | None = None
+    fail_if_worse: Finite | None = Field(default=None, ge=0)
+    allow_inconclusive: bool = False
+    aggregate_timeout: float = Field(default=60.0, gt=0, le=86_400)
+
+    @field_validator("max_failed", "max_abstained", mode="before")
+    @classmethod
+    def _count(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("baseline", mode="before")
+    @classmethod
+    def _path(cls, value: object) -> object:
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+    @field_validator("keep", "require", "gates", mode="before")
+    @classmethod
+    def _several(cls, value: object) -> object:
+        return as_texts(value)
+
+
+class LocalSettings(RunSettings, FileSettings):
+    """The same of a run on this machine, whose script and dataset are files."""
+
+    language: Language | None = None
+    dialect: str | None = None
+    entry: str | None = None
+    dialect_failures: DialectFailures = "failed"
+    sandbox: SandboxConfig = SandboxConfig()
+    on: str | None = None
+    worst: int = Field(default=WORST, ge=0, le=1000)
+    show: Show = "worst"
+
+
+class CommandSettings(Record):
+    """Settings that a request has no field for: they become others, or say where results go."""
+
+    inline: str | None = None
+    preset: Literal["openai-grader"] | None = None
+    with_requirements: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
+    save: bool = False
+    resume: bool = False
+    overwrite: bool = False
+
+
+class CallOptions(TypedDict, total=False):
+    """Parameters of Python: how a script is called."""
+
+    mapping: Columns | None
+    limits: Limits | None
+    seed: int | None
+
+
+class DialectOptions(TypedDict, total=False):
+    """How a script is read."""
+
+    language: Language | None
+    dialect: str | None
+    entry: str | None
+    dialect_failures: DialectFailures
+
+
+class ScriptOptions(CallOptions, DialectOptions, total=False):
+    """Both."""
+
+
+class ColumnOptions(TypedDict, total=False):
+    """Which columns there are."""
+
+    id: str | None
+    json_columns: str | Sequence[str]
+
+
+class CellOptions(ColumnOptions, total=False):
+    """How rows are read, and how many."""
+
+    limit: int | None
+    empty: Empty
+
+
+class FileOptions(TypedDict, total=False):
+    """How the file of a dataset is read."""
+
+    encoding: str | None
+    rows: str | None
+
+
+class PlaceOptions(TypedDict, total=False):
+    """Where a script runs."""
+
+    sandbox: str | SandboxConfig | None
+
+
+class ClusterOptions(TypedDict, total=False):
+    """On which machines."""
+
+    on: str | None
+
+
+class KeepOptions(TypedDict, total=False):
+    """What results carry."""
+
+    keep: str | Sequence[str]
+
+
+class ScoreOptions(TypedDict, total=False):
+    """How often a row is scored."""
+
+    repeat: int
+    cache: bool
+
+
+class GateOptions(TypedDict, total=False):
+    """What a run is judged by."""
+
+    require: str | Sequence[str]
+    gates: str | Sequence[str]
+    max_failed: int | str | None
+    max_abstained: int | str | None
+    baseline: str | os.PathLike[str] | None
+    fail_if_worse: float | None
+    allow_inconclusive: bool
+    aggregate_timeout: float
+
+
+class ShowOptions(TypedDict, total=False):
+    """What is shown of a run."""
+
+    worst: int
+    show: Show
+
+
+class ExampleOptions(ScriptOptions, PlaceOptions, total=False):
+    """The parameters of `check_examples`."""
+
+
+class ParityOptions(ScriptOptions, CellOptions, FileOptions, total=False):
+    """Those of `parity`."""
+
+
+class ComparedOptions(ParityOptions, PlaceOptions, total=False):
+    """Those of `compare_datasets`."""
+
+
+class WarmOptions(ScriptOptions, ColumnOptions, PlaceOptions, ClusterOptions, KeepOptions, total=False):
+    """Those of what scores rows one by one."""
+
+
+class RowOptions(ComparedOptions, ClusterOptions, KeepOptions, ScoreOptions, total=False):
+    """Those of `stream`."""
+
+
+class RunOptions(RowOptions, GateOptions, ShowOptions, total=False):
+    """Those of `evaluate`."""
+
+
+class ServerOptions(CallOptions, CellOptions, PlaceOptions, KeepOptions, ScoreOptions, GateOptions, total=False):
+    """Those of a run on a server."""
+
+
+class ClientOptions(ServerOptions, DialectOptions, FileOptions, ShowOptions, total=False):
+    """Those of `Client.evaluate`."""
+
+
+Kind = Literal[
+    "script", "mapping", "limits", "packages", "place", "file", "rows", "scores", "results", "gates", "output"
+]
+"""What a setting is about: an entry point takes, or lacks, most of a kind together."""
+ROWS, SANDBOX, PACKAGES, ALLOWED = "Rows", "Sandbox", "Packages", "What the script may use"
+RESULTS, COMPARED = "Results", "Comparison"
+
+
+class Setting(NamedTuple):
+    """What is said of a setting beside its field. Its name is the option's, and the key of evalcell.toml."""
+
+    kind: Kind
+    heading: str
+    help: str
+    """A sentence for the command line, and for all others where there is no `about`."""
+    metavar: str | None = None
+    about: str = ""
+    field: str = ""
+    """Where a request has it, if not by its own name: `limits.memory`."""
+    unit: int = 1
+    """What one of it is in the field."""
+    words: tuple[str, ...] = ()
+    """Values of the command line, if not those of the field."""
+    short: str = ""
+    bare: float | None = None
+    """The value of an option that is given without one."""
+
+
+SETTINGS: dict[str, Setting] = {
+    "lang": Setting(
+        "script", ROWS, "The language of a template that has several.", field="language", words=("py", "ts", "js")
+    ),
+    "map": Setting(
+        "mapping",
+        ROWS,
+        "Take a parameter from a column, or from a path: output=prediction, a=$.output.x.",
+        metavar="NAME=COLUMN",
+        about="The column, or path, of each parameter; `NAME.parameter` is for one of several evaluators.",
+        field="mapping.paths",
+    ),
+    "set": Setting(
+        "mapping",
+        ROWS,
+        "Give a parameter a value: limit=3.",
+        metavar="NAME=JSON",
+        about="The value of each parameter.",
+        field="mapping.literals",
+    ),
+    "dialect": Setting(
+        "script",
+        ROWS,
+        "The tool that the script was written for: promptfoo, langsmith, …",
+        metavar="NAME",
+        about="The tool that the script was written for, if it could be several: `promptfoo`, or `native`.",
+    ),
+    "entry": Setting("script", ROWS, "What is called in a script of another tool; `FILE.py:NAME` says it as well."),
+    "inline": Setting(
+        "script", ROWS, "Code of promptfoo's config, or of --dialect, in place of a script.", metavar="CODE"
+    ),
+    "dialect_failures": Setting(
+        "script", ROWS, "An exception of a promptfoo assertion fails the row, or is the score 0, as promptfoo has it."
+    ),
+    "encoding": Setting("file", ROWS, "The encoding of the dataset: cp1252.  [default: UTF-8]", metavar="NAME"),
+    "rows": Setting(
+        "file", ROWS, "The place of the rows in a .json file that is no array: data, data[*].x.", metavar="PATH"
+    ),
+    "empty": Setting("rows", ROWS, "An empty cell of a CSV file is empty text, or null."),
+    "json_columns": Setting(
+        "rows",
+        ROWS,
+        "The texts of this column are JSON, such as lists in CSV.",
+        metavar="COLUMN",
+        about="Columns whose texts are JSON, such as lists in CSV.",
+    ),
+    "id": Setting("rows", ROWS, "The column with the rows' ids.  [default: id]", metavar="COLUMN"),
+    "limit": Setting("rows", ROWS, "Score the first N rows only.", metavar="N"),
+    "seed": Setting("scores", ROWS, "Make the script's random numbers repeat.", metavar="N"),
+    "repeat": Setting("scores", ROWS, "Score each row K times.", metavar="K", about="Score each row so many times."),
+    "sandbox": Setting(
+        "place", SANDBOX, "Where the script runs.  [default: what fits it]", metavar="NAME", field="sandbox.backend"
+    ),
+    "timeout": Setting("limits", SANDBOX, "Seconds a call may take.", metavar="S", field="limits.timeout"),
+    "memory": Setting(
+        "limits",
+        SANDBOX,
+        "Memory a call may use.",
+        metavar="MB",
+        about="MB that a call may use.",
+        field="limits.memory",
+        unit=MB,
+    ),
+    "cpus": Setting(
+        "limits",
+        SANDBOX,
+        "Seconds of the processor a call may use, on all cores together.",
+        metavar="S",
+        field="limits.cpu",
+    ),
+    "disk": Setting(
+        "packages",
+        SANDBOX,
+        "What a script's files may hold.  [default: 64, where it can write any]",
+        metavar="MB",
+        about="MB that a script's files may hold.",
+        field="sandbox.disk",
+        unit=MB,
+    ),
+    "preset": Setting(
+        "limits", SANDBOX, "The limits of OpenAI's graders: 2 minutes, 2 GB of memory, 1 GB of disk, no network."
+    ),
+    "isolation": Setting("packages", SANDBOX, "What gets a fresh state.", field="sandbox.isolation"),
+    "jobs": Setting(
+        "packages",
+        SANDBOX,
+        "Parallel workers.  [default: the number of CPU cores]",
+        metavar="N",
+        field="sandbox.jobs",
+        short="-j",
+    ),
+    "on": Setting(
+        "place",
+        SANDBOX,
+        "Run it on a Ray cluster: `ray`, the one of RAY_ADDRESS or of this machine, or ray://HOST:10001.",
+        metavar="CLUSTER",
+    ),
+    "with": Setting(
+        "packages",
+        PACKAGES,
+        "Install this too, as in scikit-learn>=1.5.",
+        metavar="PKG",
+        about="Packages to install too.",
+        field="sandbox.packages",
+    ),
+    "with_requirements": Setting(
+        "packages",
+        PACKAGES,
+        "Install what this requirements file lists.",
+        metavar="FILE",
+        about="Requirements files, whose packages are installed too.",
+    ),
+    "lock": Setting(
+        "packages", PACKAGES, "Install exactly the packages of an earlier run.", metavar="FILE", field="sandbox.lock"
+    ),
+    "install_timeout": Setting(
+        "packages",
+        PACKAGES,
+        "Seconds to install them, or send files.",
+        metavar="S",
+        about="Seconds to install packages.",
+        field="sandbox.install_timeout",
+    ),
+    "file": Setting(
+        "packages",
+        ALLOWED,
+        "A file to read; os.environ[NAME] is its path.",
+        metavar="NAME=PATH",
+        about="Files that the script may read, by the variable that has the path.",
+        field="sandbox.files",
+    ),
+    "env": Setting(
+        "packages",
+        ALLOWED,
+        "A variable of your environment.",
+        metavar="NAME",
+        about="Names of variables of your environment that the script may see.",
+        field="sandbox.env",
+    ),
+    "env_file": Setting(
+        "packages",
+        ALLOWED,
+        "Read variables, and providers' keys, from FILE first.",
+        metavar="FILE",
+        about="A file of variables, and providers' keys, which is read first.",
+        field="sandbox.env_file",
+    ),
+    "allow_network": Setting(
+        "packages", ALLOWED, "The network.", about="Whether the script may use the network.", field="sandbox.network"
+    ),
+    "allow_weak_isolation": Setting(
+        "packages", ALLOWED, "Run even where your files cannot be hidden.", field="sandbox.allow_weak_isolation"
+    ),
+    "worst": Setting("results", RESULTS, "Show the N worst rows.", metavar="N", about="The number of rows to show."),
+    "show": Setting(
+        "results", RESULTS, "Show these rows instead of the worst.", about="Which rows to show: the worst, or others."
+    ),
+    "keep": Setting(
+        "results",
+        RESULTS,
+        "Carry this column of the dataset, or `all`, into the results.",
+        metavar="COLUMN",
+        about="Columns of the dataset that results carry, or `all`.",
+    ),
+    "output": Setting(
+        "output",
+        RESULTS,
+        "Write each row here; FOLDER/ for all.",
+        metavar="FILE",
+        about="Results files, or a folder: `results/`, or a Path without a suffix.",
+        short="-o",
+    ),
+    "report": Setting(
+        "output",
+        RESULTS,
+        "Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
+        metavar="FILE",
+        about="Reports: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
+    ),
+    "save": Setting(
+        "output",
+        RESULTS,
+        "Keep the run in the store: `evalcell runs` lists it.",
+        about="Keep the run in the store, with the columns that the evaluator is given.",
+    ),
+    "resume": Setting(
+        "output",
+        RESULTS,
+        "Go on with the run in -o FOLDER/ after its last whole row.",
+        about="Go on with the run in the folder after its last whole row; `limit` may be greater.",
+    ),
+    "overwrite": Setting(
+        "output",
+        RESULTS,
+        "Start anew though -o FOLDER/ has rows of an earlier run.",
+        about="Start anew where the folder has rows of an earlier run.",
+    ),
+    "require": Setting(
+        "gates",
+        RESULTS,
+        "Exit with 1 unless it is true: 'mean>=0.9'.",
+        metavar="GATE",
+        about="What must be true, or the run fails: `mean>=0.8`.",
+    ),
+    "fail_if": Setting(
+        "gates",
+        RESULTS,
+        "Exit with 1 if it is true: 'mean<0.9'.",
+        metavar="GATE",
+        about="What must not be true: `mean<0.8` fails the run.",
+        field="gates",
+    ),
+    "max_failed": Setting(
+        "gates",
+        RESULTS,
+        "Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
+        metavar="N|P%",
+        about="Rows that may fail or be lost: a number, or a share, `5%`. Without it, gates on scores allow none.",
+    ),
+    "max_abstained": Setting(
+        "gates",
+        RESULTS,
+        "Exit with 1 if more rows abstain.",
+        metavar="N|P%",
+        about="Rows that may abstain, as `max_failed`.",
+    ),
+    "aggregate_timeout": Setting("gates", RESULTS, "Seconds the script's `aggregate` may take.", metavar="S"),
+    "baseline": Setting(
+        "gates",
+        COMPARED,
+        "Compare with this run: a results file, or a run's folder.",
+        metavar="RUN",
+        about="A results file, or a run's folder, to compare with; of several evaluators the folder that has theirs.",
+    ),
+    "fail_if_worse": Setting(
+        "gates",
+        COMPARED,
+        "Exit with 1 if it is worse, by more than D; with 3 without enough evidence.",
+        metavar="[D]",
+        about="Fails the run if its mean is worse than the baseline's by more than this.",
+        bare=0.0,
+    ),
+    "allow_inconclusive": Setting(
+        "gates",
+        COMPARED,
+        "Exit with 0 without enough evidence, too.",
+        about="Without enough evidence for `fail_if_worse`, too, the run passes.",
+    ),
+    "cache": Setting("scores", RESULTS, "Take scores from earlier runs, and keep those of this one."),
+}
+"""In the order in which the help of `evalcell run` has them."""
+
+PARTS = {
+    "mapping": 'Columns or paths for parameters, over the script\'s own: `{"output": "prediction"}`. An `InputMapping` '
+    "has values as well.",
+    "limits": "The limits of a call, such as `Limits(timeout=2)`.",
+    "sandbox": "A backend's name, or a `SandboxConfig`, whose packages are added to the script's own. Without a "
+    "backend, the one that fits is chosen.",
+}
+"""Of parameters that have several settings in them."""
+
+
+class Value(NamedTuple):
+    """What a setting's field holds."""
+
+    type: Any
+    """Of one: int, float, bool, str; `dict` for pairs."""
+    many: bool
+    choices: tuple[str, ...]
+    default: Any
+    bounds: Mapping[str, Any]
+    annotation: Any
+    """The whole type, with its bounds."""
+
+
+_HOLDERS: tuple[tuple[str, type[Record]], ...] = (
+    ("", LocalSettings),
+    ("", CommandSettings),
+    ("limits", Limits),
+    ("sandbox", SandboxConfig),
+    ("mapping", InputMapping),
+)
+
+
+@cache
+def _hints(holder: type[Record]) -> dict[str, Any]:
+    return get_type_hints(holder, include_extras=True)
+
+
+@cache
+def value_of(name: str) -> Value:
+    """What the field of a setting holds."""
+    part, _, field = (SETTINGS[name].field or name).rpartition(".")
+    holder = next(kind for path, kind in _HOLDERS if path == part and field in kind.field_names)
+    options, annotation = holder.options()[field], _hints(holder)[field]
+    bare = _bare(annotation)
+    choices = get_args(bare) if get_origin(bare) is Literal else ()
+    many = get_origin(bare) is tuple
+    kind = str if many or choices else dict if get_origin(bare) is dict else bare
+    default = {} if options.factory is not None else options.default
+    return Value(kind, many, choices, default, options.bounds, annotation)
+
+
+def _bare(annotation: Any) -> Any:
+    """The type without None and marks."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    others = [one for one in get_args(annotation) if one is not type(None)]
+    union = get_origin(annotation) not in (Literal, tuple, dict) and others
+    return _bare(others[0]) if union else annotation
+
+
+def parameter(name: str) -> str:
+    """The field of a request that has the setting, itself or in it: a parameter of Python, a field of HTTP."""
+    return (SETTINGS[name].field or name).partition(".")[0]
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their own names as fields of a request: `memory=2` is `limits={"memory": 2 MB}`."""
+    fields: dict[str, Any] = {}
+    for name, value in values.items():
+        part, _, field = (SETTINGS[name].field or name).rpartition(".")
+        holder = fields.setdefault(part, {}) if part else fields
+        unit = SETTINGS[name].unit
+        holder[field] = value if unit == 1 else value * unit
+    return fields

@@ -63,6 +63,7 @@ DOORS: dict[str, Door] = {
     "evalcell test": Door(
         {
             "file": "examples are JSON Lines",
+            "csv": "examples are JSON Lines",
             "rows": "examples are JSON Lines with names of their own, and all are tried",
             "scores": "an example has one result",
             "results": "it shows the examples that fail",
@@ -102,6 +103,7 @@ DOORS: dict[str, Door] = {
     "evalcell lines": Door(
         {
             "file": "rows are JSON, one a line",
+            "csv": "rows are JSON, one a line",
             "rows": "each line is a row with its `id`",
             "scores": "a row is scored once, as it comes",
             "results": "each result is printed",
@@ -131,6 +133,7 @@ DOORS: dict[str, Door] = {
     "check_examples": Door(
         {
             "file": "examples are JSON Lines",
+            "csv": "examples are JSON Lines",
             "rows": "all examples are tried",
             "results": "its report has all examples",
             "gates": "each example says what is expected",
@@ -162,10 +165,9 @@ DOORS: dict[str, Door] = {
         },
     ),
     "RowScorer": Door(
-        {"file": _COLUMNS, "gates": "rows are scored, not judged", "output": "results are returned"},
+        {"file": _COLUMNS, "csv": _COLUMNS, "gates": "rows are scored, not judged", "output": "results are returned"},
         {
             **_CALLS,
-            "empty": _COLUMNS,
             "limit": "each row that comes is scored",
             "repeat": "a row has one result",
             "cache": "each row that comes is scored",

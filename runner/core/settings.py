@@ -236,7 +236,7 @@ class ClientOptions(ServerOptions, DialectOptions, FileOptions, ShowOptions, tot
 
 
 Kind = Literal[
-    "script", "mapping", "limits", "packages", "place", "file", "rows", "scores", "results", "gates", "output"
+    "script", "mapping", "limits", "packages", "place", "file", "csv", "rows", "scores", "results", "gates", "output"
 ]
 """What a setting is about: an entry point takes, or lacks, most of a kind together."""
 ROWS, SANDBOX, PACKAGES, ALLOWED = "Rows", "Sandbox", "Packages", "What the script may use"
@@ -301,7 +301,7 @@ SETTINGS: dict[str, Setting] = {
     "rows": Setting(
         "file", ROWS, "The place of the rows in a .json file that is no array: data, data[*].x.", metavar="PATH"
     ),
-    "empty": Setting("rows", ROWS, "An empty cell of a CSV file is empty text, or null."),
+    "empty": Setting("csv", ROWS, "An empty cell of a CSV file is empty text, or null."),
     "json_columns": Setting(
         "rows",
         ROWS,

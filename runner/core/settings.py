@@ -40,6 +40,15 @@ class CellSettings(Record):
 
     empty: Empty = "text"
     json_columns: tuple[str, ...] = ()
+    csv_separator: str | None = None
+
+    @field_validator("csv_separator")
+    @classmethod
+    def _separator(cls, value: str | None) -> str | None:
+        value = "\t" if value in ("tab", "\\t") else value
+        if value is not None and (len(value) != 1 or value in '"\r\n' or ord(value) > 127):
+            raise ValueError("must be one character of ASCII, such as ; or |, or `tab`")
+        return value
 
     @field_validator("json_columns", mode="before")
     @classmethod
@@ -149,6 +158,7 @@ class CellOptions(ColumnOptions, total=False):
 
     limit: int | None
     empty: Empty
+    csv_separator: str | None
 
 
 class FileOptions(TypedDict, total=False):
@@ -308,6 +318,12 @@ SETTINGS: dict[str, Setting] = {
         "The texts of this column are JSON, such as lists in CSV.",
         metavar="COLUMN",
         about="Columns whose texts are JSON, such as lists in CSV.",
+    ),
+    "csv_separator": Setting(
+        "csv",
+        ROWS,
+        "What stands between the columns of a CSV file: ';', '|' or tab.  [default: what fits its first rows]",
+        metavar="CHAR",
     ),
     "id": Setting("rows", ROWS, "The column with the rows' ids.  [default: id]", metavar="COLUMN"),
     "limit": Setting("rows", ROWS, "Score the first N rows only.", metavar="N"),

@@ -318,10 +318,11 @@ def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], i
     elif suffix in (".csv", ".tsv"):
         refuse_json(words, text.place, name)
         empty = None if reading.empty == "null" else ""
-        csv = csv_rows(file, name, "\t" if suffix == ".tsv" else None, empty=empty, notes=notes)
+        between = reading.csv_separator or ("\t" if suffix == ".tsv" else None)
+        csv = csv_rows(file, name, between, empty=empty, notes=notes)
         dataset = Dataset(name, csv.rows, close, header=tuple(csv.header), notes=notes)
         dataset.table_of_texts = True
-        if suffix == ".csv" and csv.delimiter != ",":
+        if suffix == ".csv" and csv.delimiter != "," and reading.csv_separator is None:
             remarks.append(f"the columns of {name} are separated by {WORDS[csv.delimiter]}")
     elif (kind := json_kind(words, name)) == "lines":
         counted = not remarks  # its lines are those of the file

@@ -112,7 +112,7 @@ DOORS: dict[str, Door] = {
         },
         {
             **_ENTRY,
-            "inline": "another tool names a script; save it as one",
+            "inline": "another tool names a file; save it as a script",
             "lock": "it cannot be carried along; name exact versions in the script's header",
             "on": "rows are scored where they are",
         },

@@ -72,8 +72,8 @@ def test_the_manifest_says_how_the_run_was_done(here: Path) -> None:
     assert (found["seed"], found["isolation"], found["packages"], found["lock"]) == (7, "call", [], None)
     assert found["sandbox"]["sandbox"].startswith("wasm/")
     assert shlex.split(found["command"]) == [
-        *("evalcell", "run", "length.py", "data.jsonl", "--sandbox", "wasm", "--set", "weight=2", "--timeout", "2.5"),
-        *("--memory", "128", "--jobs", "1", "--limit", "3", "--seed", "7"),
+        *("evalcell", "run", "length.py", "data.jsonl", "--sandbox", "wasm", "--set", "weight=2"),
+        *("--limit", "3", "--seed", "7", "--timeout", "2.5", "--memory", "128", "--jobs", "1"),
     ]
 
 
@@ -113,7 +113,7 @@ def test_the_command_repeats_the_run(here: Path) -> None:
 def test_the_command_has_the_language_that_was_asked_for(here: Path) -> None:
     result = run("json-distance", "demo", "--lang", "py", "--limit", "2", "-o", "run/")
     assert result.exit_code == 0, result.stderr
-    assert "json-distance demo --sandbox wasm --lang py --jobs 1 --limit 2" in manifest("run")["command"]
+    assert "json-distance demo --sandbox wasm --lang py --limit 2 --jobs 1" in manifest("run")["command"]
     assert repeated("run") == untimed("run/results.jsonl")
 
 

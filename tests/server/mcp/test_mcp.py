@@ -148,7 +148,7 @@ MENDED: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("list", {"kind": "runs", "first": 2}, "no argument `first`", {"kind": "runs"}),
     ("show", {"kind": "templates", "name": "bleu"}, "must be", {"kind": "template", "name": "bleu"}),
     ("run", {"evaluator": "a", "dataset": "b", "require": "mean>=1"}, "a list", {"require": ["mean>=1"]}),
-    ("run", {"evaluator": "a", "dataset": "b", "gates": ["mean>=1"]}, "`gates`", {"require": ["mean>=1"]}),
+    ("run", {"evaluator": "a", "dataset": "b", "gate": ["mean>=1"]}, "`gate`", {"require": ["mean>=1"]}),
     ("run", {"evaluator": "contains", "dataset": "b"}, "is a template", {"kind": "template", "name": "contains"}),
     ("results", {"id": "x", "count": 100}, "`id`", {"run": "x", "count": 20}),
     ("status", {"run": "x", "wait": 600}, "at most 60, not 600", {"run": "x", "wait": 60}),

@@ -1,4 +1,4 @@
-"""The doors: how each writes a setting in a message. One table for each, of the names that no rule gives."""
+"""The doors: how each writes a setting in a message."""
 
 from __future__ import annotations
 
@@ -6,24 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from runner.core.settings import SETTINGS
 from sandboxes.wording import DOOR, Words, json_literal, plain_words, python_words
 
 DoorName = Literal["python", "options", "json", "tool", "plain"]
 
-OPTIONS = {
-    "gates": "--fail-if",
-    "language": "--lang",
-    "limits.cpu": "--cpus",
-    "mapping.literals": "--set",
-    "mapping.paths": "--map",
-    "output": "-o",
-    "sandbox.backend": "--sandbox",
-    "sandboxes": "--sandbox",
-    "sandbox.files": "--file",
-    "sandbox.network": "--allow-network",
-    "sandbox.packages": "--with",
-}
-"""The command line's. The others are the last word of their name: `limits.timeout` is `--timeout`."""
+OPTIONS = {spec.field or name: f"--{name.replace('_', '-')}" for name, spec in SETTINGS.items()}
+"""The command line's, of a run's settings. Others are the last word of their name."""
+OPTIONS |= {"output": "-o", "sandboxes": "--sandbox"}
 _TOOL = {"limits.timeout": "timeout", "mapping.literals": "values", "mapping.paths": "mapping"}
 """The parameters of the tools for agents that are not named as a request's."""
 _LABELS = {"mapping.literals": "value", "mapping.paths": "mapping"}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from runner.core.settings import SETTINGS, Kind
 
 
-class Door(NamedTuple):
+class EntryPoint(NamedTuple):
     """An entry point: of kinds of settings, and of single ones, the reason why it lacks them. Empty: it has it."""
 
     kinds: Mapping[Kind, str] = {}
@@ -43,9 +43,9 @@ _SENT: dict[str, str] = {
 """Of a run on a server."""
 _KEPT: dict[Kind, str] = {"output": "the server keeps all results, which are downloaded in any format"}
 _FLAT = "it names a sandbox, or a preset of the server, which has packages and the like"
-DOORS: dict[str, Door] = {
-    "evalcell run": Door(settings=_ENTRY),
-    "evalcell check": Door(
+ENTRY_POINTS: dict[str, EntryPoint] = {
+    "evalcell run": EntryPoint(settings=_ENTRY),
+    "evalcell check": EntryPoint(
         {
             "place": "",
             "scores": "it tries three rows once",
@@ -60,7 +60,7 @@ DOORS: dict[str, Door] = {
             "limit": "it tries three rows",
         },
     ),
-    "evalcell test": Door(
+    "evalcell test": EntryPoint(
         {
             "file": "examples are JSON Lines",
             "csv": "examples are JSON Lines",
@@ -72,7 +72,7 @@ DOORS: dict[str, Door] = {
         },
         {**_ENTRY, "on": "it tries examples on this machine"},
     ),
-    "evalcell parity": Door(
+    "evalcell parity": EntryPoint(
         {"results": "it shows rows that differ", "gates": "rows agree or differ", "output": "nothing is kept"},
         {
             **_ENTRY,
@@ -83,7 +83,7 @@ DOORS: dict[str, Door] = {
             "cache": "what is compared is run",
         },
     ),
-    "evalcell compare": Door(
+    "evalcell compare": EntryPoint(
         {"output": "a report of the comparison is all that is written"},
         {
             **_ENTRY,
@@ -100,7 +100,7 @@ DOORS: dict[str, Door] = {
             "baseline": "the base is its first dataset",
         },
     ),
-    "evalcell lines": Door(
+    "evalcell lines": EntryPoint(
         {
             "file": "rows are JSON, one a line",
             "csv": "rows are JSON, one a line",
@@ -117,7 +117,7 @@ DOORS: dict[str, Door] = {
             "on": "rows are scored where they are",
         },
     ),
-    "evalcell.toml": Door(
+    "evalcell.toml": EntryPoint(
         settings={
             **_ENTRY,
             "inline": "code stands in a script beside the file",
@@ -125,12 +125,12 @@ DOORS: dict[str, Door] = {
             "resume": "whoever runs it decides: `evalcell run --resume`",
         }
     ),
-    "evaluate": Door(settings=_CALLS),
-    "stream": Door(
+    "evaluate": EntryPoint(settings=_CALLS),
+    "stream": EntryPoint(
         {"gates": "results are yielded, not judged", "output": "results are yielded"},
         {**_CALLS, "worst": "results are yielded", "show": "results are yielded"},
     ),
-    "check_examples": Door(
+    "check_examples": EntryPoint(
         {
             "file": "examples are JSON Lines",
             "csv": "examples are JSON Lines",
@@ -146,7 +146,7 @@ DOORS: dict[str, Door] = {
             "cache": "what is tried is run",
         },
     ),
-    "parity": Door(
+    "parity": EntryPoint(
         {"results": "its report has them", "gates": "rows agree or differ", "output": "nothing is kept"},
         {
             **_CALLS,
@@ -155,7 +155,7 @@ DOORS: dict[str, Door] = {
             "cache": "what is compared is run",
         },
     ),
-    "compare_datasets": Door(
+    "compare_datasets": EntryPoint(
         {"results": "the comparison has the rows that got worse", "gates": "the verdict tells", "output": _NO_RUN},
         {
             **_CALLS,
@@ -164,7 +164,7 @@ DOORS: dict[str, Door] = {
             "cache": "both datasets are scored alike",
         },
     ),
-    "RowScorer": Door(
+    "RowScorer": EntryPoint(
         {"file": _COLUMNS, "csv": _COLUMNS, "gates": "rows are scored, not judged", "output": "results are returned"},
         {
             **_CALLS,
@@ -175,9 +175,9 @@ DOORS: dict[str, Door] = {
             "show": "results are returned",
         },
     ),
-    "POST /v1/runs": Door(_KEPT, _SENT),
-    "Client.run": Door(_KEPT, _SENT),
-    "Client.evaluate": Door(
+    "POST /v1/runs": EntryPoint(_KEPT, _SENT),
+    "Client.run": EntryPoint(_KEPT, _SENT),
+    "Client.evaluate": EntryPoint(
         _KEPT,
         {
             **_SENT,
@@ -186,15 +186,15 @@ DOORS: dict[str, Door] = {
             **dict.fromkeys(("encoding", "rows", "worst", "show"), ""),
         },
     ),
-    "run of MCP": Door({**_KEPT, "packages": _FLAT}, _SENT),
-    "the page": Door({**_KEPT, "packages": _FLAT}, _SENT),
+    "run of MCP": EntryPoint({**_KEPT, "packages": _FLAT}, _SENT),
+    "the page": EntryPoint({**_KEPT, "packages": _FLAT}, _SENT),
 }
 """Each entry point has every setting for which it gives no reason here. `tests/core/test_settings.py` holds that."""
 
 
 def reason(door: str, name: str) -> str:
     """Why an entry point lacks a setting; empty if it has it."""
-    lacks = DOORS[door]
+    lacks = ENTRY_POINTS[door]
     return lacks.settings.get(name, lacks.kinds.get(SETTINGS[name].kind, ""))
 
 

@@ -2,7 +2,7 @@
 A run's settings, each declared once: its field (type, default, bounds) and its entry in `SETTINGS`.
 
 All entry points are made of these: options of the command line, keys of evalcell.toml, parameters of Python and of the
-client, fields of HTTP, arguments of MCP, and the page's form. `DOORS` says which entry point lacks one, and why.
+client, fields of HTTP, arguments of MCP, and the page's form. `ENTRY_POINTS` says which entry point lacks one, and why.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ ROWS, SANDBOX, PACKAGES, ALLOWED = "Rows", "Sandbox", "Packages", "What the scri
 RESULTS, COMPARED = "Results", "Comparison"
 
 
-class Setting(NamedTuple):
+class SettingSpec(NamedTuple):
     """What is said of a setting beside its field. Its name is the option's, and the key of evalcell.toml."""
 
     kind: Kind
@@ -273,11 +273,11 @@ class Setting(NamedTuple):
     """The value of an option that is given without one."""
 
 
-SETTINGS: dict[str, Setting] = {
-    "lang": Setting(
+SETTINGS: dict[str, SettingSpec] = {
+    "lang": SettingSpec(
         "script", ROWS, "The language of a template that has several.", field="language", words=("py", "ts", "js")
     ),
-    "map": Setting(
+    "map": SettingSpec(
         "mapping",
         ROWS,
         "Take a parameter from a column, or from a path: output=prediction, a=$.output.x.",
@@ -285,7 +285,7 @@ SETTINGS: dict[str, Setting] = {
         about="The column, or path, of each parameter; `NAME.parameter` is for one of several evaluators.",
         field="mapping.paths",
     ),
-    "set": Setting(
+    "set": SettingSpec(
         "mapping",
         ROWS,
         "Give a parameter a value: limit=3.",
@@ -293,47 +293,49 @@ SETTINGS: dict[str, Setting] = {
         about="The value of each parameter.",
         field="mapping.literals",
     ),
-    "dialect": Setting(
+    "dialect": SettingSpec(
         "script",
         ROWS,
         "The tool that the script was written for: promptfoo, langsmith, …",
         metavar="NAME",
         about="The tool that the script was written for, if it could be several: `promptfoo`, or `native`.",
     ),
-    "entry": Setting("script", ROWS, "What is called in a script of another tool; `FILE.py:NAME` says it as well."),
-    "inline": Setting(
+    "entry": SettingSpec("script", ROWS, "What is called in a script of another tool; `FILE.py:NAME` says it as well."),
+    "inline": SettingSpec(
         "script", ROWS, "Code of promptfoo's config, or of --dialect, in place of a script.", metavar="CODE"
     ),
-    "dialect_failures": Setting(
+    "dialect_failures": SettingSpec(
         "script", ROWS, "An exception of a promptfoo assertion fails the row, or is the score 0, as promptfoo has it."
     ),
-    "encoding": Setting("file", ROWS, "The encoding of the dataset: cp1252.  [default: UTF-8]", metavar="NAME"),
-    "rows": Setting(
+    "encoding": SettingSpec("file", ROWS, "The encoding of the dataset: cp1252.  [default: UTF-8]", metavar="NAME"),
+    "rows": SettingSpec(
         "file", ROWS, "The place of the rows in a .json file that is no array: data, data[*].x.", metavar="PATH"
     ),
-    "empty": Setting("csv", ROWS, "An empty cell of a CSV file is empty text, or null."),
-    "json_columns": Setting(
+    "empty": SettingSpec("csv", ROWS, "An empty cell of a CSV file is empty text, or null."),
+    "json_columns": SettingSpec(
         "rows",
         ROWS,
         "The texts of this column are JSON, such as lists in CSV.",
         metavar="COLUMN",
         about="Columns whose texts are JSON, such as lists in CSV.",
     ),
-    "csv_separator": Setting(
+    "csv_separator": SettingSpec(
         "csv",
         ROWS,
         "What stands between the columns of a CSV file: ';', '|' or tab.  [default: what fits its first rows]",
         metavar="CHAR",
     ),
-    "id": Setting("rows", ROWS, "The column with the rows' ids.  [default: id]", metavar="COLUMN"),
-    "limit": Setting("rows", ROWS, "Score the first N rows only.", metavar="N"),
-    "seed": Setting("scores", ROWS, "Make the script's random numbers repeat.", metavar="N"),
-    "repeat": Setting("scores", ROWS, "Score each row K times.", metavar="K", about="Score each row so many times."),
-    "sandbox": Setting(
+    "id": SettingSpec("rows", ROWS, "The column with the rows' ids.  [default: id]", metavar="COLUMN"),
+    "limit": SettingSpec("rows", ROWS, "Score the first N rows only.", metavar="N"),
+    "seed": SettingSpec("scores", ROWS, "Make the script's random numbers repeat.", metavar="N"),
+    "repeat": SettingSpec(
+        "scores", ROWS, "Score each row K times.", metavar="K", about="Score each row so many times."
+    ),
+    "sandbox": SettingSpec(
         "place", SANDBOX, "Where the script runs.  [default: what fits it]", metavar="NAME", field="sandbox.backend"
     ),
-    "timeout": Setting("limits", SANDBOX, "Seconds a call may take.", metavar="S", field="limits.timeout"),
-    "memory": Setting(
+    "timeout": SettingSpec("limits", SANDBOX, "Seconds a call may take.", metavar="S", field="limits.timeout"),
+    "memory": SettingSpec(
         "limits",
         SANDBOX,
         "Memory a call may use.",
@@ -342,14 +344,14 @@ SETTINGS: dict[str, Setting] = {
         field="limits.memory",
         unit=MB,
     ),
-    "cpus": Setting(
+    "cpus": SettingSpec(
         "limits",
         SANDBOX,
         "Seconds of the processor a call may use, on all cores together.",
         metavar="S",
         field="limits.cpu",
     ),
-    "disk": Setting(
+    "disk": SettingSpec(
         "packages",
         SANDBOX,
         "What a script's files may hold.  [default: 64, where it can write any]",
@@ -358,11 +360,11 @@ SETTINGS: dict[str, Setting] = {
         field="sandbox.disk",
         unit=MB,
     ),
-    "preset": Setting(
+    "preset": SettingSpec(
         "limits", SANDBOX, "The limits of OpenAI's graders: 2 minutes, 2 GB of memory, 1 GB of disk, no network."
     ),
-    "isolation": Setting("packages", SANDBOX, "What gets a fresh state.", field="sandbox.isolation"),
-    "jobs": Setting(
+    "isolation": SettingSpec("packages", SANDBOX, "What gets a fresh state.", field="sandbox.isolation"),
+    "jobs": SettingSpec(
         "packages",
         SANDBOX,
         "Parallel workers.  [default: the number of CPU cores]",
@@ -370,13 +372,13 @@ SETTINGS: dict[str, Setting] = {
         field="sandbox.jobs",
         short="-j",
     ),
-    "on": Setting(
+    "on": SettingSpec(
         "place",
         SANDBOX,
         "Run it on a Ray cluster: `ray`, the one of RAY_ADDRESS or of this machine, or ray://HOST:10001.",
         metavar="CLUSTER",
     ),
-    "with": Setting(
+    "with": SettingSpec(
         "packages",
         PACKAGES,
         "Install this too, as in scikit-learn>=1.5.",
@@ -384,17 +386,17 @@ SETTINGS: dict[str, Setting] = {
         about="Packages to install too.",
         field="sandbox.packages",
     ),
-    "with_requirements": Setting(
+    "with_requirements": SettingSpec(
         "packages",
         PACKAGES,
         "Install what this requirements file lists.",
         metavar="FILE",
         about="Requirements files, whose packages are installed too.",
     ),
-    "lock": Setting(
+    "lock": SettingSpec(
         "packages", PACKAGES, "Install exactly the packages of an earlier run.", metavar="FILE", field="sandbox.lock"
     ),
-    "install_timeout": Setting(
+    "install_timeout": SettingSpec(
         "packages",
         PACKAGES,
         "Seconds to install them, or send files.",
@@ -402,7 +404,7 @@ SETTINGS: dict[str, Setting] = {
         about="Seconds to install packages.",
         field="sandbox.install_timeout",
     ),
-    "file": Setting(
+    "file": SettingSpec(
         "packages",
         ALLOWED,
         "A file to read; os.environ[NAME] is its path.",
@@ -410,7 +412,7 @@ SETTINGS: dict[str, Setting] = {
         about="Files that the script may read, by the variable that has the path.",
         field="sandbox.files",
     ),
-    "env": Setting(
+    "env": SettingSpec(
         "packages",
         ALLOWED,
         "A variable of your environment.",
@@ -418,7 +420,7 @@ SETTINGS: dict[str, Setting] = {
         about="Names of variables of your environment that the script may see.",
         field="sandbox.env",
     ),
-    "env_file": Setting(
+    "env_file": SettingSpec(
         "packages",
         ALLOWED,
         "Read variables, and providers' keys, from FILE first.",
@@ -426,24 +428,26 @@ SETTINGS: dict[str, Setting] = {
         about="A file of variables, and providers' keys, which is read first.",
         field="sandbox.env_file",
     ),
-    "allow_network": Setting(
+    "allow_network": SettingSpec(
         "packages", ALLOWED, "The network.", about="Whether the script may use the network.", field="sandbox.network"
     ),
-    "allow_weak_isolation": Setting(
+    "allow_weak_isolation": SettingSpec(
         "packages", ALLOWED, "Run even where your files cannot be hidden.", field="sandbox.allow_weak_isolation"
     ),
-    "worst": Setting("results", RESULTS, "Show the N worst rows.", metavar="N", about="The number of rows to show."),
-    "show": Setting(
+    "worst": SettingSpec(
+        "results", RESULTS, "Show the N worst rows.", metavar="N", about="The number of rows to show."
+    ),
+    "show": SettingSpec(
         "results", RESULTS, "Show these rows instead of the worst.", about="Which rows to show: the worst, or others."
     ),
-    "keep": Setting(
+    "keep": SettingSpec(
         "results",
         RESULTS,
         "Carry this column of the dataset, or `all`, into the results.",
         metavar="COLUMN",
         about="Columns of the dataset that results carry, or `all`.",
     ),
-    "output": Setting(
+    "output": SettingSpec(
         "output",
         RESULTS,
         "Write each row here; FOLDER/ for all.",
@@ -451,39 +455,39 @@ SETTINGS: dict[str, Setting] = {
         about="Results files, or a folder: `results/`, or a Path without a suffix.",
         short="-o",
     ),
-    "report": Setting(
+    "report": SettingSpec(
         "output",
         RESULTS,
         "Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
         metavar="FILE",
         about="Reports: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
     ),
-    "save": Setting(
+    "save": SettingSpec(
         "output",
         RESULTS,
         "Keep the run in the store: `evalcell runs` lists it.",
         about="Keep the run in the store, with the columns that the evaluator is given.",
     ),
-    "resume": Setting(
+    "resume": SettingSpec(
         "output",
         RESULTS,
         "Go on with the run in -o FOLDER/ after its last whole row.",
         about="Go on with the run in the folder after its last whole row; `limit` may be greater.",
     ),
-    "overwrite": Setting(
+    "overwrite": SettingSpec(
         "output",
         RESULTS,
         "Start anew though -o FOLDER/ has rows of an earlier run.",
         about="Start anew where the folder has rows of an earlier run.",
     ),
-    "require": Setting(
+    "require": SettingSpec(
         "gates",
         RESULTS,
         "Exit with 1 unless it is true: 'mean>=0.9'.",
         metavar="GATE",
         about="What must be true, or the run fails: `mean>=0.8`.",
     ),
-    "fail_if": Setting(
+    "fail_if": SettingSpec(
         "gates",
         RESULTS,
         "Exit with 1 if it is true: 'mean<0.9'.",
@@ -491,29 +495,29 @@ SETTINGS: dict[str, Setting] = {
         about="What must not be true: `mean<0.8` fails the run.",
         field="gates",
     ),
-    "max_failed": Setting(
+    "max_failed": SettingSpec(
         "gates",
         RESULTS,
         "Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
         metavar="N|P%",
         about="Rows that may fail or be lost: a number, or a share, `5%`. Without it, gates on scores allow none.",
     ),
-    "max_abstained": Setting(
+    "max_abstained": SettingSpec(
         "gates",
         RESULTS,
         "Exit with 1 if more rows abstain.",
         metavar="N|P%",
         about="Rows that may abstain, as `max_failed`.",
     ),
-    "aggregate_timeout": Setting("gates", RESULTS, "Seconds the script's `aggregate` may take.", metavar="S"),
-    "baseline": Setting(
+    "aggregate_timeout": SettingSpec("gates", RESULTS, "Seconds the script's `aggregate` may take.", metavar="S"),
+    "baseline": SettingSpec(
         "gates",
         COMPARED,
         "Compare with this run: a results file, or a run's folder.",
         metavar="RUN",
         about="A results file, or a run's folder, to compare with; of several evaluators the folder that has theirs.",
     ),
-    "fail_if_worse": Setting(
+    "fail_if_worse": SettingSpec(
         "gates",
         COMPARED,
         "Exit with 1 if it is worse, by more than D; with 3 without enough evidence.",
@@ -521,13 +525,13 @@ SETTINGS: dict[str, Setting] = {
         about="Fails the run if its mean is worse than the baseline's by more than this.",
         bare=0.0,
     ),
-    "allow_inconclusive": Setting(
+    "allow_inconclusive": SettingSpec(
         "gates",
         COMPARED,
         "Exit with 0 without enough evidence, too.",
         about="Without enough evidence for `fail_if_worse`, too, the run passes.",
     ),
-    "cache": Setting("scores", RESULTS, "Take scores from earlier runs, and keep those of this one."),
+    "cache": SettingSpec("scores", RESULTS, "Take scores from earlier runs, and keep those of this one."),
 }
 """In the order in which the help of `evalcell run` has them."""
 

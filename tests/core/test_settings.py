@@ -14,7 +14,7 @@ import pytest
 
 import runner
 from runner.cli.main import cli
-from runner.core.entry_points import DOORS, offered, reason
+from runner.core.entry_points import ENTRY_POINTS, offered, reason
 from runner.core.settings import SETTINGS, Kind, nested, parameter, value_of
 from runner.engine.request import RunRequest
 from runner.results.store.types import RunSpec
@@ -78,16 +78,16 @@ SURFACES: dict[str, Callable[[], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", ENTRY_POINTS)
 def test_an_entry_point_has_a_setting_or_says_why_not(door: str) -> None:
     there = SURFACES[door]()
     assert {name: reason(door, name) for name in SETTINGS if (name in there) == bool(reason(door, name))} == {}
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", ENTRY_POINTS)
 def test_what_an_entry_point_lacks_is_a_setting_or_a_kind(door: str) -> None:
-    assert DOORS[door].settings.keys() <= SETTINGS.keys()
-    assert DOORS[door].kinds.keys() <= set(KINDS)
+    assert ENTRY_POINTS[door].settings.keys() <= SETTINGS.keys()
+    assert ENTRY_POINTS[door].kinds.keys() <= set(KINDS)
 
 
 def test_every_field_of_a_request_is_a_setting() -> None:

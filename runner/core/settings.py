@@ -280,9 +280,10 @@ SETTINGS: dict[str, SettingSpec] = {
     "map": SettingSpec(
         "mapping",
         ROWS,
-        "Take a parameter from a column, or from a path: output=prediction, a=$.output.x.",
+        "The column, or path, of the output, the reference or another parameter: output=prediction, a=$.output.x.",
         metavar="NAME=COLUMN",
-        about="The column, or path, of each parameter; `NAME.parameter` is for one of several evaluators.",
+        about="The column, or path, of the output, the reference, the input or another parameter; `NAME.parameter` is "
+        "for one of several evaluators.",
         field="mapping.paths",
     ),
     "set": SettingSpec(
@@ -536,8 +537,8 @@ SETTINGS: dict[str, SettingSpec] = {
 """In the order in which the help of `evalcell run` has them."""
 
 PARTS = {
-    "mapping": 'Columns or paths for parameters, over the script\'s own: `{"output": "prediction"}`. An `InputMapping` '
-    "has values as well.",
+    "mapping": "Which column, or path, is the output, the reference, the input or another parameter, over the script's "
+    'own mapping: `{"output": "prediction"}`. An `InputMapping` has values as well.',
     "limits": "The limits of a call, such as `Limits(timeout=2)`.",
     "sandbox": "A backend's name, or a `SandboxConfig`, whose packages are added to the script's own. Without a "
     "backend, the one that fits is chosen.",

@@ -11,10 +11,7 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 from runner.core.errors import InputError, PathError
 from runner.core.text import printable
 from runner.core.types import Evaluator, InputMapping, ParameterSpec
-from runner.inputs.datasets.streams import refuse_encoding
 from runner.inputs.evaluators.parameters import expected
-from sandboxes.base import MB, Limits
-from sandboxes.record import first_problem
 
 T = TypeVar("T")
 
@@ -32,23 +29,6 @@ def mapping(paths: Sequence[str], literals: Sequence[str], evaluator: Evaluator)
         return _literal(name, text, declared.get(name))
 
     return InputMapping(paths=_pairs("--map", paths, _path), literals=_pairs("--set", literals, literal))
-
-
-def limits(timeout: float | None, megabytes: int | None, cpus: float | None = None) -> Limits:
-    """The values of `--timeout`, `--memory` and `--cpus`. Raises InputError."""
-    wanted = {"timeout": timeout, "memory": None if megabytes is None else megabytes * MB, "cpu": cpus}
-    try:
-        return Limits.model_validate({name: value for name, value in wanted.items() if value is not None})
-    except ValueError as error:
-        first = first_problem(error)
-        raise InputError(f"--{first['loc'][0]}: {first['msg']}") from error
-
-
-def encoding(name: str | None) -> str | None:
-    """The value of `--encoding`. Raises InputError."""
-    if name is not None and (why := refuse_encoding(name)):
-        raise InputError(f"--encoding {printable(name, 60)!r} {why}")
-    return name
 
 
 def place(path: str | None) -> str | None:

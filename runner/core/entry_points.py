@@ -43,6 +43,21 @@ _SENT: dict[str, str] = {
 """Of a run on a server."""
 _KEPT: dict[Kind, str] = {"output": "the server keeps all results, which are downloaded in any format"}
 _FLAT = "it names a sandbox, or a preset of the server, which has packages and the like"
+_QUICK = "a dry run has few words; `run` takes it"
+_FEW: dict[Kind, str] = {
+    "csv": "the rows are JSON, or those of a dataset as it is kept",
+    "rows": "a few rows are scored as they are; `first` and `count` choose them",
+    "results": "the reply has all of its rows",
+    "gates": _NO_RUN,
+    "output": _NO_RUN,
+}
+"""Of a dry run on a server."""
+_TRIED: dict[str, str] = {
+    "repeat": "a few rows are scored once",
+    "cache": "what is tried is run",
+    **dict.fromkeys(("lang", "dialect", "entry", "dialect_failures"), ""),
+}
+
 ENTRY_POINTS: dict[str, EntryPoint] = {
     "evalcell run": EntryPoint(settings=_ENTRY),
     "evalcell check": EntryPoint(
@@ -173,6 +188,16 @@ ENTRY_POINTS: dict[str, EntryPoint] = {
             "cache": "each row that comes is scored",
             "worst": "results are returned",
             "show": "results are returned",
+        },
+    ),
+    "POST /v1/evaluate": EntryPoint(_FEW, {**_SENT, **_TRIED}),
+    "try of MCP": EntryPoint(
+        {**_FEW, "packages": _FLAT},
+        {
+            **_SENT,
+            **_TRIED,
+            **dict.fromkeys(("memory", "cpus", "seed"), _QUICK),
+            "dialect_failures": "an exception fails the row",
         },
     ),
     "POST /v1/runs": EntryPoint(_KEPT, _SENT),

@@ -514,9 +514,10 @@ SETTINGS: dict[str, SettingSpec] = {
     "baseline": SettingSpec(
         "gates",
         COMPARED,
-        "Compare with this run: a results file, or a run's folder.",
+        "Compare with this run: a results file, a run's folder, or a run of the store: its id, or `latest`.",
         metavar="RUN",
-        about="A results file, or a run's folder, to compare with; of several evaluators the folder that has theirs.",
+        about="What to compare with: a results file, a run's folder, or the id of a run that is kept; of several "
+        "evaluators the folder that has theirs.",
     ),
     "fail_if_worse": SettingSpec(
         "gates",

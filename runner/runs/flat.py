@@ -13,6 +13,7 @@ from runner.core.types import Evaluator, InputMapping
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.requirements import plain, read_requirements
 from runner.runs.project.presets import PRESETS
+from runner.runs.stored import is_stored
 from sandboxes.base import Language, Limits, SandboxConfig
 from sandboxes.record import first_problem
 
@@ -81,5 +82,5 @@ def _resolved(values: Mapping[str, Any], called: Callable[[str], str], place: Ca
     if "file" in found:
         found["file"] = {name: os.path.realpath(place(path)) for name, path in found["file"].items()}
     for name in {"env_file", "baseline"} & found.keys():
-        found[name] = place(found[name])
+        found[name] = found[name] if name == "baseline" and is_stored(found[name]) else place(found[name])
     return found

@@ -94,12 +94,17 @@ def finished(base: str, new: str) -> Iterator[tuple[Source, Source]]:
         yield one, other
 
 
+def is_stored(name: str) -> bool:
+    """Whether a run is one of the store: by its id, or as `latest`, unless a file has this name."""
+    return (name == "latest" or is_run(name)) and not os.path.lexists(name)
+
+
 @contextmanager
 def one_finished(name: str) -> Iterator[Source]:
     """One of them."""
     from runner.results.compare.files import find_source  # here: most runs are compared with none
 
-    if (name != "latest" and not is_run(name)) or os.path.lexists(name):
+    if not is_stored(name):
         yield find_source(name)
         return
     from runner.results.store import open_store  # here: most comparisons are of files

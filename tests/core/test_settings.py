@@ -23,6 +23,7 @@ from runner.server.client.client import Client
 from runner.server.http.web.forms import Field
 from runner.server.http.web.runs import FORM
 from runner.server.mcp.server import make_server
+from runner.server.service.types import EvaluateRequest
 
 KINDS = get_args(Kind)
 FILES = {"file", "env_file"}
@@ -47,10 +48,10 @@ def toml() -> set[str]:
     return set(Project.model_fields) & SETTINGS.keys()
 
 
-def mcp() -> set[str]:
-    words = {"mapping": "map", "values": "set", "gates": "fail_if"}
-    (run,) = (one for one in asyncio.run(make_server(lambda: None).list_tools()) if one.name == "run")  # type: ignore[arg-type, return-value]
-    return {words.get(name, name) for name in run.input_schema["properties"]} - {"evaluator", "dataset", "title"}
+def mcp(tool: str = "run") -> set[str]:
+    words = {"mapping": "map", "values": "set", "gates": "fail_if", "language": "lang"}
+    (run,) = (one for one in asyncio.run(make_server(lambda: None).list_tools()) if one.name == tool)  # type: ignore[arg-type, return-value]
+    return {words.get(name, name) for name in run.input_schema["properties"]} & SETTINGS.keys()
 
 
 def page() -> set[str]:
@@ -70,6 +71,12 @@ SURFACES: dict[str, Callable[[], set[str]]] = {
     "parity": lambda: python(runner.parity),
     "compare_datasets": lambda: python(runner.compare_datasets),
     "RowScorer": lambda: python(runner.RowScorer.__init__),
+    "POST /v1/evaluate": lambda: (
+        {name for name in SETTINGS if parameter(name) in EvaluateRequest.model_fields}
+        - FILES
+        - {"rows"}  # these are the rows themselves
+    ),
+    "try of MCP": lambda: mcp("try") - {"rows"},
     "POST /v1/runs": lambda: {name for name in SETTINGS if parameter(name) in RunSpec.field_names} - FILES,
     "Client.run": lambda: python(Client.run) - FILES,
     "Client.evaluate": lambda: python(Client.evaluate) - FILES,

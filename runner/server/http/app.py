@@ -12,6 +12,9 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from runner.core.doors import speaking
+from runner.core.entry_points import offered
+from runner.core.setting_types import about
+from runner.core.settings import PARTS, parameter
 from runner.core.version import installed
 from runner.server.http import health, login
 from runner.server.http.entry import Entry
@@ -45,6 +48,9 @@ class _App(FastAPI):
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
             schema = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas["ProblemDetails"] = schema
+            for name in offered("POST /v1/runs"):
+                if (field := schemas["RunSpec"]["properties"].get(parameter(name))) is not None:
+                    field["description"] = PARTS.get(parameter(name)) or about(name)
             found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             found["security"] = [{}, {"token": []}]
         return super().openapi()

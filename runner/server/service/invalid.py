@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runner.core.entry_points import reason
+from runner.core.settings import SETTINGS, parameter
 from runner.core.text import shown_json
 from runner.server.service.types import line
 
@@ -49,10 +51,17 @@ _PLAIN = ("missing", "extra_forbidden", "string_too_long", "too_long")
 def what(error: Mapping[str, Any]) -> str:
     """What is wrong at one place."""
     kind = error["type"]
+    if kind == "extra_forbidden" and (why := _lacking(str(error["loc"][-1]))):
+        return f"is not taken here: {why}"
     if kind not in _MUST:
         return line(str(error["msg"]).removeprefix("Value error, "), 300)
     words = _MUST[kind].format(**error.get("ctx", {})).replace("'", "`")
     return words if kind in _PLAIN else f"{words}, not {line(shown_json(error['input'], 60))}"
+
+
+def _lacking(name: str) -> str:
+    """Why a request lacks a setting; empty for what is none."""
+    return next((why for one in SETTINGS if parameter(one) == name and (why := reason("POST /v1/runs", one))), "")
 
 
 def each(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from runner.core.settings import FileSettings
 from tests.cli.commands import LENGTH, evalcell, header, run
 from tests.cli.test_process import start, wait_for_rows
 
@@ -57,14 +58,9 @@ def test_the_manifest_says_how_the_run_was_done(here: Path) -> None:
     digest = sha256(LENGTH.encode()).hexdigest()
     about = {"name": "length", "version": digest[:12], "path": "length.py", "sha256": digest, "outputs": {}}
     assert found["evaluator"] == about
-    reading: dict[str, Any] = {
-        "id": None,
-        "encoding": None,
-        "place": None,
-        "empty": "text",
-        "json_columns": [],
-        "keep": [],
-    }
+    reading: dict[str, Any] = {"id": None, "keep": [], "place": None, "empty": "text", "json_columns": []}
+    others = FileSettings.field_names - reading.keys() - {"rows"}
+    reading |= dict.fromkeys(others)
     content = {"sha256": sha256(Path("data.jsonl").read_bytes()).hexdigest()}
     assert found["dataset"] == {"path": "data.jsonl", **content, **reading, "limit": 3, "rows": 3, "notes": []}
     assert found["mapping"] == {"paths": {"output": "$.output"}, "literals": {"weight": 2}}

@@ -82,8 +82,7 @@ def test_a_file_of_another_encoding_is_kept_as_utf_8(us: Client, script: Path, t
 
 def test_what_a_run_lacks_is_refused_with_the_reason(server: Live) -> None:
     with server.client() as client:
-        asked = {"evaluator": "judged", "dataset": "good", "on": "ray", "encoding": "cp1252", "repaet": 2}
+        asked = {"evaluator": "judged", "dataset": "good", "on": "ray", "encoding": "cp1252"}
         detail = client.post("/v1/runs", json=asked).json()["detail"]
-    assert "`on` is not taken here: who starts the server decides where scripts run" in detail
-    assert "`encoding` is not taken here: it is said when the dataset is sent" in detail
-    assert "`repaet` is not known" in detail
+    assert "on` is not taken here: who starts the server decides where scripts run" in detail
+    assert "encoding` is not taken here: it is said when the dataset is sent" in detail

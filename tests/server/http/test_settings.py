@@ -53,7 +53,7 @@ def test_a_baseline_is_a_finished_run_and_no_path(us: Client, script: Path, tmp_
     for wrong in ("/etc/passwd", str(tmp_path), "nothing"):
         with pytest.raises(InputError, match="the store has no run"):
             us.run("unbased", name, baseline=wrong)
-    with pytest.raises(InputError, match="fail_if_worse needs a baseline"):
+    with pytest.raises(InputError, match="`fail_if_worse` needs a baseline"):
         us.run("unbased", name, fail_if_worse=0.1)
 
 

@@ -13,7 +13,7 @@ from runner.cli.headings import Command as Command
 from runner.cli.headings import Decorator, option, several
 from runner.cli.headings import Plain as Plain
 from runner.core.entry_points import offered as offered_at
-from runner.core.settings import ALLOWED, RESULTS, ROWS, SANDBOX, SETTINGS, value_of
+from runner.core.settings import ALLOWED, HEADINGS, RESULTS, ROWS, SANDBOX, SETTINGS, value_of
 
 if TYPE_CHECKING:
     from sandboxes.base import Language
@@ -72,7 +72,7 @@ def setting(name: str, help: str | None = None) -> Decorator:
         how |= {"is_flag": False, "flag_value": one.bare}
     if name == "sandbox":
         how |= {"shell_complete": offered("sandboxes")}
-    return option(one.heading, *words, option_of(name), name, **how)
+    return option(one.heading or HEADINGS[one.kind], *words, option_of(name), name, **how)
 
 
 def _type(name: str) -> Any:

@@ -13,7 +13,8 @@ _LITERAL: Any = Literal
 
 def about(name: str) -> str:
     """What a setting is, where there are no options."""
-    return (SETTINGS[name].about or SETTINGS[name].help).partition("  [")[0]
+    text = (SETTINGS[name].about or SETTINGS[name].help).partition("  [")[0]
+    return text if SETTINGS[name].unit == 1 else f"{text} In MB."
 
 
 def model_field(name: str) -> tuple[Any, Any]:

@@ -257,11 +257,12 @@ class SettingSpec(NamedTuple):
     """What is said of a setting beside its field. Its name is the option's, and the key of evalcell.toml."""
 
     kind: Kind
-    heading: str
     help: str
     """A sentence for the command line, and for all others where there is no `about`."""
     metavar: str | None = None
     about: str = ""
+    heading: str = ""
+    """In the help, if not that of its kind."""
     field: str = ""
     """Where a request has it, if not by its own name: `limits.memory`."""
     unit: int = 1
@@ -273,267 +274,162 @@ class SettingSpec(NamedTuple):
     """The value of an option that is given without one."""
 
 
+HEADINGS: dict[Kind, str] = {
+    **dict.fromkeys(("script", "mapping", "file", "csv", "rows", "scores"), ROWS),
+    **dict.fromkeys(("limits", "place"), SANDBOX),
+    **dict.fromkeys(("results", "output", "gates"), RESULTS),
+    "packages": ALLOWED,
+}
 SETTINGS: dict[str, SettingSpec] = {
     "lang": SettingSpec(
-        "script", ROWS, "The language of a template that has several.", field="language", words=("py", "ts", "js")
+        "script", "The language of a template that has several.", field="language", words=("py", "ts", "js")
     ),
     "map": SettingSpec(
         "mapping",
-        ROWS,
         "The column, or path, of the output, the reference or another parameter: output=prediction, a=$.output.x.",
-        metavar="NAME=COLUMN",
-        about="The column, or path, of the output, the reference, the input or another parameter; `NAME.parameter` is "
+        "NAME=COLUMN",
+        "The column, or path, of the output, the reference, the input or another parameter; `NAME.parameter` is "
         "for one of several evaluators.",
         field="mapping.paths",
     ),
     "set": SettingSpec(
         "mapping",
-        ROWS,
         "Give a parameter a value: limit=3.",
-        metavar="NAME=JSON",
-        about="The value of each parameter.",
+        "NAME=JSON",
+        "The value of each parameter.",
         field="mapping.literals",
     ),
     "dialect": SettingSpec(
         "script",
-        ROWS,
         "The tool that the script was written for: promptfoo, langsmith, …",
-        metavar="NAME",
-        about="The tool that the script was written for, if it could be several: `promptfoo`, or `native`.",
+        "NAME",
+        "The tool that the script was written for, if it could be several: `promptfoo`, or `native`.",
     ),
-    "entry": SettingSpec("script", ROWS, "What is called in a script of another tool; `FILE.py:NAME` says it as well."),
-    "inline": SettingSpec(
-        "script", ROWS, "Code of promptfoo's config, or of --dialect, in place of a script.", metavar="CODE"
-    ),
+    "entry": SettingSpec("script", "What is called in a script of another tool; `FILE.py:NAME` says it as well."),
+    "inline": SettingSpec("script", "Code of promptfoo's config, or of --dialect, in place of a script.", "CODE"),
     "dialect_failures": SettingSpec(
-        "script", ROWS, "An exception of a promptfoo assertion fails the row, or is the score 0, as promptfoo has it."
+        "script", "An exception of a promptfoo assertion fails the row, or is the score 0, as promptfoo has it."
     ),
-    "encoding": SettingSpec("file", ROWS, "The encoding of the dataset: cp1252.  [default: UTF-8]", metavar="NAME"),
-    "rows": SettingSpec(
-        "file", ROWS, "The place of the rows in a .json file that is no array: data, data[*].x.", metavar="PATH"
-    ),
-    "empty": SettingSpec("csv", ROWS, "An empty cell of a CSV file is empty text, or null."),
-    "json_columns": SettingSpec(
-        "rows",
-        ROWS,
-        "The texts of this column are JSON, such as lists in CSV.",
-        metavar="COLUMN",
-        about="Columns whose texts are JSON, such as lists in CSV.",
-    ),
+    "encoding": SettingSpec("file", "The encoding of the dataset: cp1252.  [default: UTF-8]", "NAME"),
+    "rows": SettingSpec("file", "The place of the rows in a .json file that is no array: data, data[*].x.", "PATH"),
+    "empty": SettingSpec("csv", "An empty cell of a CSV file is empty text, or null."),
+    "json_columns": SettingSpec("rows", "The texts of this column are JSON, such as lists in CSV.", "COLUMN"),
     "csv_separator": SettingSpec(
         "csv",
-        ROWS,
         "What stands between the columns of a CSV file: ';', '|' or tab.  [default: what fits its first rows]",
-        metavar="CHAR",
+        "CHAR",
     ),
-    "id": SettingSpec("rows", ROWS, "The column with the rows' ids.  [default: id]", metavar="COLUMN"),
-    "limit": SettingSpec("rows", ROWS, "Score the first N rows only.", metavar="N"),
-    "seed": SettingSpec("scores", ROWS, "Make the script's random numbers repeat.", metavar="N"),
-    "repeat": SettingSpec(
-        "scores", ROWS, "Score each row K times.", metavar="K", about="Score each row so many times."
-    ),
-    "sandbox": SettingSpec(
-        "place", SANDBOX, "Where the script runs.  [default: what fits it]", metavar="NAME", field="sandbox.backend"
-    ),
-    "timeout": SettingSpec("limits", SANDBOX, "Seconds a call may take.", metavar="S", field="limits.timeout"),
-    "memory": SettingSpec(
-        "limits",
-        SANDBOX,
-        "Memory a call may use.",
-        metavar="MB",
-        about="MB that a call may use.",
-        field="limits.memory",
-        unit=MB,
-    ),
+    "id": SettingSpec("rows", "The column with the rows' ids.  [default: id]", "COLUMN"),
+    "limit": SettingSpec("rows", "Score the first N rows only.", "N"),
+    "seed": SettingSpec("scores", "Make the script's random numbers repeat.", "N"),
+    "repeat": SettingSpec("scores", "Score each row K times.", "K"),
+    "sandbox": SettingSpec("place", "Where the script runs.  [default: what fits it]", "NAME", field="sandbox.backend"),
+    "timeout": SettingSpec("limits", "Seconds a call may take.", "S", field="limits.timeout"),
+    "memory": SettingSpec("limits", "Memory a call may use.", "MB", field="limits.memory", unit=MB),
     "cpus": SettingSpec(
-        "limits",
-        SANDBOX,
-        "Seconds of the processor a call may use, on all cores together.",
-        metavar="S",
-        field="limits.cpu",
+        "limits", "Seconds of the processor a call may use, on all cores together.", "S", field="limits.cpu"
     ),
     "disk": SettingSpec(
         "packages",
-        SANDBOX,
         "What a script's files may hold.  [default: 64, where it can write any]",
-        metavar="MB",
-        about="MB that a script's files may hold.",
+        "MB",
+        heading=SANDBOX,
         field="sandbox.disk",
         unit=MB,
     ),
     "preset": SettingSpec(
-        "limits", SANDBOX, "The limits of OpenAI's graders: 2 minutes, 2 GB of memory, 1 GB of disk, no network."
+        "limits", "The limits of OpenAI's graders: 2 minutes, 2 GB of memory, 1 GB of disk, no network."
     ),
-    "isolation": SettingSpec("packages", SANDBOX, "What gets a fresh state.", field="sandbox.isolation"),
+    "isolation": SettingSpec("packages", "What gets a fresh state.", heading=SANDBOX, field="sandbox.isolation"),
     "jobs": SettingSpec(
         "packages",
-        SANDBOX,
         "Parallel workers.  [default: the number of CPU cores]",
-        metavar="N",
+        "N",
+        heading=SANDBOX,
         field="sandbox.jobs",
         short="-j",
     ),
     "on": SettingSpec(
         "place",
-        SANDBOX,
         "Run it on a Ray cluster: `ray`, the one of RAY_ADDRESS or of this machine, or ray://HOST:10001.",
-        metavar="CLUSTER",
+        "CLUSTER",
     ),
     "with": SettingSpec(
-        "packages",
-        PACKAGES,
-        "Install this too, as in scikit-learn>=1.5.",
-        metavar="PKG",
-        about="Packages to install too.",
-        field="sandbox.packages",
+        "packages", "Install this too, as in scikit-learn>=1.5.", "PKG", heading=PACKAGES, field="sandbox.packages"
     ),
     "with_requirements": SettingSpec(
-        "packages",
-        PACKAGES,
-        "Install what this requirements file lists.",
-        metavar="FILE",
-        about="Requirements files, whose packages are installed too.",
+        "packages", "Install what this requirements file lists.", "FILE", heading=PACKAGES
     ),
     "lock": SettingSpec(
-        "packages", PACKAGES, "Install exactly the packages of an earlier run.", metavar="FILE", field="sandbox.lock"
+        "packages", "Install exactly the packages of an earlier run.", "FILE", heading=PACKAGES, field="sandbox.lock"
     ),
     "install_timeout": SettingSpec(
-        "packages",
-        PACKAGES,
-        "Seconds to install them, or send files.",
-        metavar="S",
-        about="Seconds to install packages.",
-        field="sandbox.install_timeout",
+        "packages", "Seconds to install them, or send files.", "S", heading=PACKAGES, field="sandbox.install_timeout"
     ),
     "file": SettingSpec(
-        "packages",
-        ALLOWED,
-        "A file to read; os.environ[NAME] is its path.",
-        metavar="NAME=PATH",
-        about="Files that the script may read, by the variable that has the path.",
-        field="sandbox.files",
+        "packages", "A file to read; os.environ[NAME] is its path.", "NAME=PATH", field="sandbox.files"
     ),
-    "env": SettingSpec(
-        "packages",
-        ALLOWED,
-        "A variable of your environment.",
-        metavar="NAME",
-        about="Names of variables of your environment that the script may see.",
-        field="sandbox.env",
-    ),
+    "env": SettingSpec("packages", "A variable of your environment.", "NAME", field="sandbox.env"),
     "env_file": SettingSpec(
-        "packages",
-        ALLOWED,
-        "Read variables, and providers' keys, from FILE first.",
-        metavar="FILE",
-        about="A file of variables, and providers' keys, which is read first.",
-        field="sandbox.env_file",
+        "packages", "Read variables, and providers' keys, from FILE first.", "FILE", field="sandbox.env_file"
     ),
-    "allow_network": SettingSpec(
-        "packages", ALLOWED, "The network.", about="Whether the script may use the network.", field="sandbox.network"
-    ),
+    "allow_network": SettingSpec("packages", "Let it use the network.", field="sandbox.network"),
     "allow_weak_isolation": SettingSpec(
-        "packages", ALLOWED, "Run even where your files cannot be hidden.", field="sandbox.allow_weak_isolation"
+        "packages", "Run even where your files cannot be hidden.", field="sandbox.allow_weak_isolation"
     ),
-    "worst": SettingSpec(
-        "results", RESULTS, "Show the N worst rows.", metavar="N", about="The number of rows to show."
-    ),
-    "show": SettingSpec(
-        "results", RESULTS, "Show these rows instead of the worst.", about="Which rows to show: the worst, or others."
-    ),
-    "keep": SettingSpec(
-        "results",
-        RESULTS,
-        "Carry this column of the dataset, or `all`, into the results.",
-        metavar="COLUMN",
-        about="Columns of the dataset that results carry, or `all`.",
-    ),
-    "output": SettingSpec(
-        "output",
-        RESULTS,
-        "Write each row here; FOLDER/ for all.",
-        metavar="FILE",
-        about="Results files, or a folder: `results/`, or a Path without a suffix.",
-        short="-o",
-    ),
-    "report": SettingSpec(
-        "output",
-        RESULTS,
-        "Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
-        metavar="FILE",
-        about="Reports: .html, .md, .xml (JUnit) or .codequality.json (GitLab).",
-    ),
-    "save": SettingSpec(
-        "output",
-        RESULTS,
-        "Keep the run in the store: `evalcell runs` lists it.",
-        about="Keep the run in the store, with the columns that the evaluator is given.",
-    ),
-    "resume": SettingSpec(
-        "output",
-        RESULTS,
-        "Go on with the run in -o FOLDER/ after its last whole row.",
-        about="Go on with the run in the folder after its last whole row; `limit` may be greater.",
-    ),
-    "overwrite": SettingSpec(
-        "output",
-        RESULTS,
-        "Start anew though -o FOLDER/ has rows of an earlier run.",
-        about="Start anew where the folder has rows of an earlier run.",
-    ),
+    "worst": SettingSpec("results", "Show the N worst rows.", "N"),
+    "show": SettingSpec("results", "Show these rows instead of the worst."),
+    "keep": SettingSpec("results", "Carry this column of the dataset, or `all`, into the results.", "COLUMN"),
+    "output": SettingSpec("output", "Write each row here; FOLDER/ for all.", "FILE", short="-o"),
+    "report": SettingSpec("output", "Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).", "FILE"),
+    "save": SettingSpec("output", "Keep the run in the store: `evalcell runs` lists it."),
+    "resume": SettingSpec("output", "Go on with the run in -o FOLDER/ after its last whole row."),
+    "overwrite": SettingSpec("output", "Start anew though -o FOLDER/ has rows of an earlier run."),
     "require": SettingSpec(
         "gates",
-        RESULTS,
         "Exit with 1 unless it is true: 'mean>=0.9'.",
-        metavar="GATE",
-        about="What must be true, or the run fails: `mean>=0.8`.",
+        "GATE",
+        "What must be true, or the run fails: `mean>=0.8`.",
     ),
     "fail_if": SettingSpec(
         "gates",
-        RESULTS,
         "Exit with 1 if it is true: 'mean<0.9'.",
-        metavar="GATE",
-        about="What must not be true: `mean<0.8` fails the run.",
+        "GATE",
+        "What must not be true: `mean<0.8` fails the run.",
         field="gates",
     ),
     "max_failed": SettingSpec(
         "gates",
-        RESULTS,
         "Exit with 1 if more rows fail or are lost. Without it, gates on scores allow none.",
-        metavar="N|P%",
-        about="Rows that may fail or be lost: a number, or a share, `5%`. Without it, gates on scores allow none.",
+        "N|P%",
+        "Rows that may fail or be lost: a number, or a share, `5%`. Without it, gates on scores allow none.",
     ),
     "max_abstained": SettingSpec(
-        "gates",
-        RESULTS,
-        "Exit with 1 if more rows abstain.",
-        metavar="N|P%",
-        about="Rows that may abstain, as `max_failed`.",
+        "gates", "Exit with 1 if more rows abstain.", "N|P%", "Rows that may abstain, as `max_failed`."
     ),
-    "aggregate_timeout": SettingSpec("gates", RESULTS, "Seconds the script's `aggregate` may take.", metavar="S"),
+    "aggregate_timeout": SettingSpec("gates", "Seconds the script's `aggregate` may take.", "S"),
     "baseline": SettingSpec(
         "gates",
-        COMPARED,
         "Compare with this run: a results file, a run's folder, or a run of the store: its id, or `latest`.",
-        metavar="RUN",
-        about="What to compare with: a results file, a run's folder, or the id of a run that is kept; of several "
-        "evaluators the folder that has theirs.",
+        "RUN",
+        "A results file, a run's folder, or the id of a run that is kept; of several evaluators the folder of theirs.",
+        heading=COMPARED,
     ),
     "fail_if_worse": SettingSpec(
         "gates",
-        COMPARED,
         "Exit with 1 if it is worse, by more than D; with 3 without enough evidence.",
-        metavar="[D]",
-        about="Fails the run if its mean is worse than the baseline's by more than this.",
+        "[D]",
+        "Fails the run if its mean is worse than the baseline's by more than this.",
+        heading=COMPARED,
         bare=0.0,
     ),
     "allow_inconclusive": SettingSpec(
         "gates",
-        COMPARED,
         "Exit with 0 without enough evidence, too.",
         about="Without enough evidence for `fail_if_worse`, too, the run passes.",
+        heading=COMPARED,
     ),
-    "cache": SettingSpec("scores", RESULTS, "Take scores from earlier runs, and keep those of this one."),
+    "cache": SettingSpec("scores", "Take scores from earlier runs, and keep those of this one.", heading=RESULTS),
 }
 """In the order in which the help of `evalcell run` has them."""
 

@@ -86,3 +86,37 @@ def test_what_a_run_lacks_is_refused_with_the_reason(server: Live) -> None:
         detail = client.post("/v1/runs", json=asked).json()["detail"]
     assert "on` is not taken here: who starts the server decides where scripts run" in detail
     assert "encoding` is not taken here: it is said when the dataset is sent" in detail
+
+
+def test_the_pages_form_has_a_field_for_each_setting(us: Client, server: Live, script: Path, tmp_path: Path) -> None:
+    us.add(script, name="formed")
+    data = us.add_dataset(rows(tmp_path / "formed.csv", 5)).name
+    form = {"evaluator": "formed", "dataset": data, "repeat": "2", "id": "key", "keep": "more, key", "memory": "200"}
+    form |= {
+        "empty": "null",
+        "max_failed": "10%",
+        "require": "mean>=0, rows>=20",
+        "seed": "7",
+        "cpus": "",
+        "cache": "on",
+    }
+    with server.client() as client:
+        page = client.get("/runs/new", params={"evaluator": "formed", "dataset": data}).text
+        assert all(f'name="{name}"' in page for name in form)
+        made = client.post("/runs/new", data=form, headers={"X-Evalcell": "1"})
+    assert made.status_code == 303, made.text
+    run = us.wait(made.headers["location"].rpartition("/")[2])
+    for words in (
+        "--id key",
+        "--empty null",
+        "--memory 200",
+        "--repeat 2",
+        "--keep more --keep key",
+        "--max-failed 10%",
+    ):
+        assert words in run.command
+    assert run.summary is not None
+    assert (run.state, run.summary.repeat, [gate.verdict for gate in run.summary.gates]) == (
+        *("finished", 2),
+        ["passed"] * 3,
+    )

@@ -18,6 +18,7 @@ from sandboxes.base import Isolation
 from sandboxes.cluster import budget, files
 from sandboxes.cluster.files import WorkerFiles, read_files
 from sandboxes.cluster.worker import Worker
+from sandboxes.wording import python_words
 from tests.cli.commands import evalcell
 from tests.cluster.nodes import Nodes
 
@@ -109,7 +110,7 @@ def test_a_worker_says_why_its_sandbox_does_not_open() -> None:
 
     worker = Worker()
     config = SandboxConfig(backend="wasm", packages=("numpy",))
-    reply = asyncio.run(worker.open(pickle.dumps(config), {}, {}))
+    reply = asyncio.run(worker.open(pickle.dumps((python_words, config)), {}, {}))
     assert "the wasm sandbox has no packages" in reply["failed"]
     asyncio.run(worker.close())
 

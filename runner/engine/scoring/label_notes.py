@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from runner.core.text import printable, rows_of
+from runner.core.text import listed, printable, rows_of
 from runner.core.types import Categorical, Evaluator, config_of
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.summary import Summary
@@ -13,6 +13,8 @@ from runner.engine.scoring.worst import ShownRow
 from runner.inputs.evaluators.returns import NUMBER, swallowed
 
 _NAMED = 4
+_FEW = 3
+"""Rows of which all may well be 0."""
 _STRIP = {"python": "label.strip()", "typescript": "label.trim()"}
 _NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
 
@@ -20,13 +22,16 @@ _NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
 def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow] = ()) -> Iterator[str]:
     """
     Of each output without declared labels: that numbers were returned as text, of which there is no mean, and labels
-    that look alike. And that all scores may be hidden errors. `rows` are some of the rows, of which one may be named.
+    that look alike. And that all scores are 0, or may be hidden errors. `rows` are some of the rows, of which one may
+    be named.
     """
     if hidden := _hidden(summary, evaluator):
         yield (
             f"every {hidden[0]}, which line {hidden[1]} of {evaluator.name} gives in place of an error; if "
             "that is not meant, let it raise there, and the rows say why"
         )
+    elif zero := _all_zero(summary, evaluator):
+        yield f"every {zero} is 0: if that is not meant, `evalcell check` shows what the script gets of the first rows"
     for name, stats in (summary.outputs or {"": summary}).items():
         every = list(stats.labels)
         if alike := [shown for label, shown in zip(every, tell_apart(every), strict=True) if shown != label]:
@@ -61,6 +66,17 @@ def _hidden(summary: Summary, evaluator: Evaluator) -> tuple[str, int] | None:
     else:
         return None
     return None if one is None else (what, one)
+
+
+def _all_zero(summary: Summary, evaluator: Evaluator) -> str | None:
+    """The outputs of which every score is 0, and for which that is not the best."""
+    found = [
+        name
+        for name, stats in (summary.outputs or {"": summary}).items()
+        if stats.count >= _FEW and stats.min == 0 == stats.max
+        if getattr(config_of(evaluator.configs, name), "direction", None) != "minimize"
+    ]
+    return None if not found else listed(found) if found[0] else "score"
 
 
 def _number(text: str, evaluator: Evaluator) -> str:

@@ -161,10 +161,9 @@ def test_mapping(signature: str, mapping: str, row: str, expected: str) -> None:
     ("signature", "mapping", "row", "message"), rows("evaluate | mapping | row | the message says", 7)
 )
 def test_mapping_refused(signature: str, mapping: str, row: str, message: str) -> None:
-    with pytest.raises(MappingError) as caught:
+    with speaking("options"), pytest.raises(MappingError) as caught:
         arguments(signature, mapping, row)
-    with speaking("options"):
-        assert message in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("source", "mapping", "row", "given"), rows("TypeScript | mapping | row | is given", 12))

@@ -12,6 +12,7 @@ from runner.core.types import Case, Evaluator
 from runner.inputs.evaluators.column import BY_NAME, written
 from runner.inputs.evaluators.mapping import Binding
 from runner.inputs.evaluators.parameters import about
+from runner.inputs.evaluators.roles import ALSO_SETTINGS
 from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ def _error(
     optional = [
         p.name for p in evaluator.parameters if not p.required and p.name in BY_NAME[:3] and p.name not in given
     ]
+    optional += [p for p in binding.optional if p not in optional and _may_be_meant(evaluator, p, binding.optional[p])]
     likely |= likely_columns(
         dict(zip(optional, optional, strict=True)), [column for column in free if column not in likely.values()]
     )
@@ -235,6 +237,15 @@ def _error(
     values = [p for p, path in every.items() if path == PLACEHOLDER and is_setting(p) and p in lacking.values()]
     paths = _by_roles({p: path for p, path in every.items() if p not in values}, binding.by_role)
     return ColumnsError(why, paths, (*settings, *values))
+
+
+def _may_be_meant(evaluator: Evaluator, parameter: str, names: Collection[str]) -> bool:
+    """Whether a parameter with a default of nothing is a part of a row by its name, and the script reads it."""
+    from runner.inputs.evaluators.foreign.reads import uses_default
+    from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, is_answer, plain_name
+
+    known = is_answer(parameter) or plain_name(parameter) in (OUTPUTS | INPUTS) - {*ALSO_SETTINGS}
+    return known and evaluator.dialect is None and uses_default(evaluator, parameter, names)
 
 
 def _by_roles(paths: Mapping[str, str], by_role: Mapping[str, str]) -> dict[str, str]:

@@ -11,12 +11,13 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import listed, printable, suggestion, whole
 from runner.core.types import Parameter
 from runner.inputs.evaluators.entrypoint import AGGREGATE, naming
-from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, plain_name
+from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, is_answer, plain_name
 from runner.inputs.evaluators.python_signature import (
     CallableNode,
     FunctionNode,
     Signature,
     aggregate_of,
+    empty,
     key_of,
     names_of,
     own_nodes,
@@ -280,18 +281,24 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     aggregate = aggregate_of(script.names.get(AGGREGATE))
     docstring = whole(ast.get_docstring(tree) or entry.docstring)
     node = script.names.get(name)
-    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} if isinstance(node, CallableNode) else None
-    parameters = with_reference(entry.parameters, used)
+    used, optional = None, set[str]()
+    if isinstance(node, CallableNode):
+        used, optional = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}, empty(node.args)
+    parameters = with_reference(entry.parameters, used, optional)
     return Signature(parameters, entry.accepts_any, docstring, aggregate=aggregate)
 
 
-def with_reference(parameters: tuple[Parameter, ...], used: Collection[str] | None) -> tuple[Parameter, ...]:
+def with_reference(
+    parameters: tuple[Parameter, ...], used: Collection[str] | None, empty: Collection[str] = ()
+) -> tuple[Parameter, ...]:
     """
     The parameters, of which a reference that may be left out is required where the function uses it.
 
-    Without it a function that was not written for evalcell would score all rows by nothing, without a word.
+    Without it a function that was not written for evalcell would score all rows by nothing, without a word. `empty`:
+    those with a default of nothing, of which a name such as `ref_answer` is enough.
     """
     known = [one for one in parameters if plain_name(one.name) in REFERENCES - OUTPUTS]
+    known = known or [one for one in parameters if is_answer(one.name) and (one.required or one.name in empty)]
     if len(known) != 1 or known[0].required or (used is not None and known[0].name not in used):
         return parameters
     return tuple(one.model_copy(update={"required": True}) if one is known[0] else one for one in parameters)

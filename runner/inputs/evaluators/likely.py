@@ -62,6 +62,9 @@ _SETTING_WORDS = (
 _SETTINGS = frozenset(_SETTING_WORDS.split())
 """Words of which one in a parameter's name says that it is a setting."""
 _OF_OUTPUTS = _PREDICTED | {"output", "outputs", "completion", "response", "candidate"}
+_NEUTRAL = "answer answers text texts str string value sentence result"
+_ANY_TEXT = frozenset(_NEUTRAL.split())
+"""Words that say no more of a right answer than that it is one: `ref_answer`, `gold_text`."""
 
 
 def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
@@ -174,6 +177,13 @@ def is_reference(name: str) -> bool:
     return plain in REFERENCES or _sides(plain)[0]
 
 
+def is_answer(name: str) -> bool:
+    """Whether a name says that it is the right answer, and nothing besides: `ref_answer`, and not `expected_tools`."""
+    plain = plain_name(name)
+    words = {*plain.split("_")} & _OF_REFERENCES - {"key", "real", "true"}
+    return plain in REFERENCES - OUTPUTS or (bool(words) and _sides(plain)[0] and _rest(name) <= _ANY_TEXT)
+
+
 def _best(
     ranked: dict[str, list[tuple[int, str]]], left: list[str], taken: tuple[str, ...]
 ) -> tuple[int, int, dict[str, str]]:
@@ -198,6 +208,7 @@ def _ranked(wanted: Sequence[str], columns: Sequence[str]) -> list[tuple[int, st
     # A slip of the pen in the name is likelier than another name.
     near = difflib.get_close_matches(plain_name(wanted[0]), names, 1, 0.8)
     same = [name for group in _GROUPS if plain.keys() & set(group) for name in group]
+    same = same or (list(_GROUPS[1]) if any(map(is_answer, plain)) else [])
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys((*plain, *near, *same)))}
     # What somebody wrote is meant to be like a column; the name of a parameter need not be.
     like = difflib.get_close_matches(plain_name(wanted[0]), names, _CANDIDATES, 0.6) if len(set(wanted)) > 1 else []

@@ -227,6 +227,16 @@ def parameters(args: ast.arguments) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
+def empty(args: ast.arguments) -> set[str]:
+    """The parameters whose default is None or an empty text."""
+    places = [*args.posonlyargs, *args.args]
+    pairs = [
+        *zip(places[::-1], args.defaults[::-1], strict=False),
+        *zip(args.kwonlyargs, args.kw_defaults, strict=True),
+    ]
+    return {own.arg for own, default in pairs if isinstance(default, ast.Constant) and default.value in (None, "")}
+
+
 def _near_miss(tree: ast.Module, functions: dict[str, CallableNode]) -> str:
     for node in tree.body:
         if isinstance(node, ast.ClassDef):

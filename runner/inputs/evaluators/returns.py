@@ -6,9 +6,10 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.python_signature import FunctionNode, names_of, own_nodes, parse
+from runner.inputs.evaluators.python_signature import FunctionNode, definitions, expression, names_of, own_nodes, parse
 
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
 """A number as text."""
@@ -57,24 +58,53 @@ def tuple_step(evaluator: Evaluator) -> str:
     function = evaluator.called
     if function == "evaluate" or evaluator.dialect is not None or "." in function:
         return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
-    required = [one.name for one in evaluator.parameters if one.required]
-    names = ", ".join(required)
-    start = f"def evaluate({names}): return"
-    step = f"for its first value add `{start} {function}({names})[0]` to the script and run that"
+    own, given = _signature(evaluator)
+    start = f"def evaluate({own}): return"
+    step = f"for its first value add `{start} {function}({given})[0]` to the script and run that"
     words = ", ".join(f'"{one}"' for one in _of_tuple(evaluator.source, evaluator.name, function))
-    return step + (f"; for all `{start} dict(zip(({words}), {function}({names})))`" if words else "")
+    return step + (f"; for all `{start} dict(zip(({words}), {function}({given})))`" if words else "")
+
+
+def _signature(evaluator: Evaluator) -> tuple[str, str]:
+    """
+    The parameters of a function that calls the evaluator's, and what it gives to that.
+
+    All of them: a column may fill one with a default, and what is not handed on changes the numbers without a word.
+    """
+    required = [one.name for one in evaluator.parameters if one.required]
+    function = _called(evaluator)
+    if function is None:
+        return ", ".join(required), ", ".join(required)
+    args = function.args
+    places = [one.arg for one in (*args.posonlyargs, *args.args)]
+    usual: dict[str, ast.expr | None] = dict(zip(places[::-1], args.defaults[::-1], strict=False))
+    usual |= {one.arg: value for one, value in zip(args.kwonlyargs, args.kw_defaults, strict=True)}
+    names = [*places, *(one.arg for one in args.kwonlyargs)]
+    optional = {name: node for name in names if name not in required and (node := usual.get(name)) is not None}
+    first = [*takewhile(lambda name: name in required or name in places[: len(args.posonlyargs)], places)]
+    own = [*required, *(f"{name}={expression(node)}" for name, node in optional.items())]
+    ours = [*first, *(f"{name}={name}" for name in (*required, *optional) if name not in first)]
+    return ", ".join(own), ", ".join(ours)
 
 
 @lru_cache(8)
 def _of_tuple(source: str, where: str, called: str) -> list[str]:
     """The names of the values that the function returns together. Asked for each row that fails so."""
     function = names_of(parse(source, where).body).get(called)
-    for one in own_nodes(function.body) if isinstance(function, FunctionNode) else ():
+    if not isinstance(function, FunctionNode):
+        return []
+    for one in own_nodes(function.body):
         if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
             found = [each.id for each in one.value.elts if isinstance(each, ast.Name)]
-            if len(found) == len(one.value.elts):
+            if len(found) == len(one.value.elts) and not {*found} & _objects(function):
                 return found
     return []
+
+
+def _objects(function: FunctionNode) -> set[str]:
+    """What a function makes an object or a list, which is no score beside another."""
+    kinds = ast.Dict | ast.List | ast.DictComp | ast.ListComp
+    return {name for name, value in definitions(function.body) if isinstance(value, kinds)}
 
 
 def _called(evaluator: Evaluator) -> FunctionNode | None:

@@ -20,7 +20,8 @@ _ROW = ROLES[:4]
 """Those by which headers and scripts of other tools take a row."""
 _ROOT = re.compile(r"""\$\s*(?:\.\s*(\w+)|\[\s*["'](\w+)["']\s*\])""")
 """The column at which a path begins; in a filter, none of a header's does."""
-_ALSO_SETTINGS = "labels targets task source message request docs documents correct result solution"
+_SETTINGS = "labels targets task source message request docs documents correct result solution"
+ALSO_SETTINGS = frozenset(_SETTINGS.split())
 """Customary names of columns that are as often those of settings, where a parameter has a default."""
 
 
@@ -163,7 +164,7 @@ def _may_take(parameter: Parameter, evaluator: Evaluator) -> bool:
     name, header = parameter.name, evaluator.mapping
     if name in header.paths or name in header.literals or name.startswith(("else.", "column.")):
         return False
-    return parameter.required or (name.rpartition(".")[2].lower() not in _ALSO_SETTINGS.split())
+    return parameter.required or (name.rpartition(".")[2].lower() not in ALSO_SETTINGS)
 
 
 def _rooted(path: str) -> str:

@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.foreign.module import Function, ScriptModule, read_python
-from runner.inputs.evaluators.python_signature import CallableNode, FunctionNode, expression, key_of, parameters, parse
+from runner.inputs.evaluators.python_signature import (
+    CallableNode,
+    FunctionNode,
+    empty,
+    expression,
+    key_of,
+    parameters,
+    parse,
+)
 
 
 class Key(NamedTuple):
@@ -76,7 +84,7 @@ def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -
     module = read_python(evaluator.source, evaluator.name)
     if evaluator.dialect is None:
         function = module.definition(evaluator.called)
-        return function is not None and parameter in _empty(function.args) and uses(module, evaluator.called, parameter)
+        return function is not None and parameter in empty(function.args) and uses(module, evaluator.called, parameter)
     return any(
         (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names)
         or (isinstance(node, ast.Attribute) and node.attr in names)
@@ -115,16 +123,6 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
         ):
             found[key] = None
     return list(found)
-
-
-def _empty(args: ast.arguments) -> set[str]:
-    """The parameters whose default is None or an empty text."""
-    places = [*args.posonlyargs, *args.args]
-    pairs = [
-        *zip(places[::-1], args.defaults[::-1], strict=False),
-        *zip(args.kwonlyargs, args.kw_defaults, strict=True),
-    ]
-    return {own.arg for own, default in pairs if isinstance(default, ast.Constant) and default.value in (None, "")}
 
 
 def reads(module: ScriptModule, entry: str, name: str) -> bool:

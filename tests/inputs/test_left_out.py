@@ -1,0 +1,89 @@
+"""A parameter with a default of nothing that a row's answer is meant for: proposed, told, and handed on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import runner
+from runner.core.errors import ColumnsError
+from runner.core.types import InputMapping
+from runner.inputs.evaluators.load import parse_evaluator
+
+REWARD = (
+    "def reward(pred_text, {0}=None, log_probs=None, *, low=0.0):\n"
+    "    total = 0.5 if {0} is None else float({0} in pred_text)\n"
+    "    return total + (log_probs or 0), {{'total': total}}\n"
+)
+ROWS = [{"question": "q", "prediction": "a 5", "answer": "5"}, {"question": "q", "prediction": "a 6", "answer": "5"}]
+NAMES = ["ref_answer", "gold_text", "expected_answer", "targetText"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("column", ["answer", "reference", "gold"])
+def test_a_named_function_s_reference_is_asked_for(name: str, column: str) -> None:
+    rows = [
+        {("prediction" if k == "prediction" else column if k == "answer" else k): v for k, v in r.items()} for r in ROWS
+    ]
+    script = parse_evaluator(REWARD.format(name), "r.py", entry="reward")
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(script, rows, mapping={"pred_text": "prediction"})
+    assert told.value.paths == {name: column}
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(script, rows)
+    assert told.value.paths == {"pred_text": "prediction", name: column}
+
+
+@pytest.mark.parametrize("name", ["target_length", "expected_tools", "api_key", "label_map"])
+def test_a_setting_is_not(name: str) -> None:
+    script = parse_evaluator(REWARD.format(name).replace(", {'total': total}", ""), "r.py", entry="reward")
+    report = runner.evaluate(script, ROWS, mapping={"pred_text": "prediction"})
+    assert [one.score for one in report.results] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_of_our_own_is_told(name: str) -> None:
+    source = (
+        f"def evaluate(pred_text, {name}=None):\n    return 0.5 if {name} is None else float({name} in pred_text)\n"
+    )
+    script = parse_evaluator(source, "r.py")
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(script, ROWS)
+    assert told.value.paths == {"pred_text": "prediction", name: "answer"}
+    (note,) = runner.evaluate(script, ROWS, mapping={"pred_text": "prediction"}).notes
+    assert "goes on without" in note
+    assert f"`{name}`" in note
+    assert "`answer`" in note
+
+
+def test_a_wrapper_hands_all_on() -> None:
+    source = REWARD.format("ref_answer")
+    mapping = {"pred_text": "prediction", "ref_answer": "answer"}
+    rows = [{**one, "log_probs": 2} for one in ROWS]
+    error = runner.evaluate(parse_evaluator(source, "r.py", entry="reward"), rows, mapping=mapping).results[0].error
+    assert error is not None
+    assert "for all" not in error.message
+    step = re.search(r"`(def evaluate[^`]+)`", error.message)
+    assert step is not None
+    assert step[1].startswith("def evaluate(pred_text, ref_answer, log_probs=None, low=0.0): return reward(")
+    report = runner.evaluate(parse_evaluator(f"{source}\n\n{step[1]}\n", "r.py"), rows, mapping=mapping)
+    assert [one.score for one in report.results] == [3, 2]
+    nothing = InputMapping(paths={"pred_text": "prediction"}, literals={"ref_answer": None})
+    report = runner.evaluate(parse_evaluator(f"{source}\n\n{step[1]}\n", "r.py"), rows, mapping=nothing)
+    assert [one.score for one in report.results] == [2.5, 2.5]
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["a, strict=True, ref=None", "a, /, ref=None, *, k=(1, 2)", "a, ref=None, k=LOW", "a, k=1, /, ref=None"],
+)
+def test_any_signature_can_be_handed_on(signature: str) -> None:
+    source = f"LOW = 1\n\n\ndef reward({signature}):\n    one, two = float(ref == a), 2\n    return one, two\n"
+    rows = [{"a": "x", "ref": "x"}, {"a": "x", "ref": "y"}]
+    error = runner.evaluate(parse_evaluator(source, "r.py", entry="reward"), rows).results[0].error
+    assert error is not None
+    for step, scores in zip(re.findall(r"`(def evaluate[^`]+)`", error.message), (True, False), strict=True):
+        script = parse_evaluator(f"{source}\n\n{step}\n", "r.py")
+        if scores:
+            assert [one.score for one in runner.evaluate(script, rows).results] == [1, 0]

@@ -11,6 +11,7 @@ import pytest
 from runner import InputMapping, evaluate, parity
 from runner.core.types import Case
 from runner.inputs.datasets.dataset import open_dataset
+from runner.inputs.evaluators.load import parse_evaluator
 from runner.server.service.rows import looked_at
 from tests.cli.commands import evalcell, run
 from tests.inputs.reading import written
@@ -170,7 +171,7 @@ def test_a_list_in_a_cell_on_the_command_line_and_in_a_project(tmp_path: Path, m
     written(tmp_path, "p.py", LOOP)
     told = run("p.py", "d.csv", "--map", "references=references")
     assert "note: the column `references` looks like JSON lists" in told.stderr
-    assert "--json-columns 'references'" in " ".join(told.stderr.split())
+    assert "--json-columns references" in " ".join(told.stderr.split())
     words = ("p.py", "d.csv", "--map", "references=references", "--json-columns", "references", "--json")
     assert json.loads(run(*words).stdout)["mean"] == 0.5
     assert json.loads(run(*words[:1], "-o", "run/", *words[1:]).stdout)["mean"] == 0.5
@@ -201,3 +202,34 @@ def test_cells_that_are_no_json_fail_their_rows_with_the_step(tmp_path: Path) ->
     assert [one.outcome for one in found] == ["failed", "failed", "scored"]
     one = written(tmp_path, "one.csv", "output,references\na,\"['a', 'b']\"\n")
     assert "looks like Python lists" in evaluate(plain, one, mapping=MAP).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (['["a"]', '["b"]', "[]", '["c"]', "d"], "JSON lists in 4 of the first 5 rows"),
+        (["['a']", "[]", "['b']"], "Python lists, and"),
+        (["[]", "['b']", '["a"]'], "Python lists, and"),
+        (["['a']", "a", "['b']"], "Python lists in 2 of the first 3 rows"),
+        (["[None, 'b']", "[1, None]"], "Python lists, and"),
+        (['["a"]', "b"], None),
+        (["a", "b", '["c"]'], None),
+        (["[sic] a]", "[x]"], None),
+    ],
+)
+def test_a_column_of_which_most_cells_are_lists_is_told(cells: list[str], kind: str | None) -> None:
+    rows = [{"output": "a", "references": one} for one in cells]
+    notes = evaluate(parse_evaluator(LOOP, "l.py"), rows, mapping=MAP).notes
+    assert len(notes) == (kind is not None)
+    for note in notes:
+        assert f"the column `references` looks like {kind}" in note
+        assert ("put those right" in note) == ("in " in str(kind).partition("lists")[2][:4])
+
+
+def test_a_row_of_lists_as_text_is_shown_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "m.py", "def evaluate(output, reference):\n    return float(output[0] in reference)\n")
+    written(tmp_path, "d.csv", 'output,reference\n"[""d1""]","[""d2""]"\n')
+    told = run("m.py", "d.csv")
+    assert "$[0]" not in told.stdout
+    assert '["d2"]' in told.stdout

@@ -38,7 +38,11 @@ class JsonDifferences(NamedTuple):
 
 
 def json_differences(output: Any, reference: Any) -> tuple[JsonDifference, ...]:
-    """The first differences of two objects or lists, also as JSON text; none for anything else."""
+    """
+    The first differences of two objects or lists, also as JSON text; none for anything else.
+
+    Nor of two texts that are lists: a script that takes them for lists gets their characters, and that is to be seen.
+    """
     return tuple(starmap(_difference, islice(filter(None, _places(output, reference)), MOST)))
 
 
@@ -70,7 +74,8 @@ _MISSING = _Missing()
 def _places(output: Any, reference: Any) -> Iterator[tuple[str, Any, Any] | None]:
     """Each place in the order of the documents, None where both are alike; not those beyond a bounded number."""
     left, right = _document(output), _document(reference)
-    if type(left) is not type(right) or not isinstance(left, dict | list):
+    texts = isinstance(output, str) and isinstance(reference, str)
+    if type(left) is not type(right) or not isinstance(left, dict if texts else dict | list):
         return
     stack: list[tuple[str, Any, Any]] = [("$", left, right)]
     for _ in range(_PLACES):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +17,8 @@ _FIRST = 20
 """Rows whose texts are looked at."""
 _LOOKED_AT = 100_000  # characters of a text
 _NAMED = 5
+_PYTHON = re.compile(r"""\s*\[\s*(['"({[]|None|True|False|nan|array\(|-?\d)""")
+"""How a list begins as Python writes it."""
 
 
 class RowNotes:
@@ -32,7 +36,8 @@ class RowNotes:
         """Rows of a table without any text."""
         self.unnamed: dict[int, bool] = {}
         """The columns of a table without a name, from 1, and whether any row has a value there."""
-        self._lists: dict[str, str | None] = {}
+        self._lists: dict[str, Counter[str]] = {}
+        """By column of a text: how many of the first rows have one there of each kind of list, and of none."""
 
     def watch(
         self, rows: Iterable[Any], columns: Collection[str] | None, declared: Sequence[str], *, table: bool
@@ -48,8 +53,7 @@ class RowNotes:
             if not isinstance(row, RowError):
                 for name, value in row.items():
                     if isinstance(value, str) and value and (columns is None or name in columns) and name not in but:
-                        kind = _kind_of_list(value)
-                        self._lists[name] = kind if self._lists.get(name, kind) == kind else None
+                        self._lists.setdefault(name, Counter())[_kind_of_list(value)] += 1
             yield where, row
             if number + 1 >= _FIRST:
                 break
@@ -79,10 +83,15 @@ class RowNotes:
             said = f"column {places} has no name, and is" if one else f"columns {places} have no name, and are"
             how = "name it in the first line to use it" if any(self.unnamed.values()) else "no row has a value there"
             found.append(f"{said} left out; {how}")
-        for name, kind in self._lists.items():
-            if kind is None:
+        for name, kinds in self._lists.items():
+            others, every = kinds[""], kinds.total()
+            if 2 * others >= every:
                 continue
-            column = f"the column {listed([name])} looks like {kind} lists, and the script gets each as text"
+            kind = "Python" if kinds["Python"] else "JSON"
+            some = f" in {every - others} of the first {every} rows" if others else ""
+            column = f"the column {listed([name])} looks like {kind} lists{some}, and the script gets each as text"
+            if others:
+                column += ", of which some are no lists: put those right"
             if kind == "JSON":
                 array = Setting("json_columns", [printable(name, 60)])
                 found.append(f"{column}; give {array}, or declare the parameter as an array")
@@ -101,11 +110,12 @@ def repeated_ids(count: int) -> str:
     )
 
 
-def _kind_of_list(text: str) -> str | None:
+def _kind_of_list(text: str) -> str:
+    """`JSON`, which Python may have written too, `Python` for what only that writes, or nothing."""
     start = text.lstrip()[:2]
     if not start.startswith("[") or not text.rstrip().endswith("]") or len(text) > _LOOKED_AT:
-        return None
+        return ""
     try:
-        return "JSON" if isinstance(json.loads(text), list) else None
+        return "JSON" if isinstance(json.loads(text), list) else ""
     except (ValueError, RecursionError):
-        return "Python" if start in ("['", '["') else None
+        return "Python" if _PYTHON.match(text) else ""

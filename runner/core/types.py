@@ -117,6 +117,8 @@ class Parameter(Record):
 
     They are the script's own words, and a mapping may name it by them.
     """
+    by_name: bool = True
+    """False if its tool gives it no column: only a mapping or a value for all rows does."""
     declared: ParameterSpec | None = None
 
 

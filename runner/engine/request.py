@@ -18,7 +18,7 @@ from runner.engine.local import Watch, score_grouped
 from runner.engine.row import Known
 from runner.inputs.datasets.dataset import Dataset, open_dataset
 from runner.inputs.datasets.frames import FrameRows
-from runner.inputs.datasets.lacking import Cases, default_notes, misfit_notes, refuse_lacking
+from runner.inputs.datasets.lacking import Cases, default_notes, misfit_notes, refuse_lacking, setting_notes
 from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.row_columns import RowColumns, parse_column
@@ -183,7 +183,7 @@ class Prepared:
         if self.binding is None:
             return []
         own = (cases, self.evaluator, self.binding)
-        return [*self.binding.notes, *default_notes(*own), *misfit_notes(*own)]
+        return [*self.binding.notes, *default_notes(*own), *setting_notes(*own), *misfit_notes(*own)]
 
     def score_grouped(
         self,

@@ -87,3 +87,37 @@ def test_any_signature_can_be_handed_on(signature: str) -> None:
         script = parse_evaluator(f"{source}\n\n{step}\n", "r.py")
         if scores:
             assert [one.score for one in runner.evaluate(script, rows).results] == [1, 0]
+
+
+SCORE = (
+    "def {0}(solution_str, {1}, method='strict', score=1.0, loud=False):\n    return score * (solution_str == {1})\n"
+)
+
+
+def test_verl_fills_no_default_from_a_column() -> None:
+    rows = [{"solution_str": "a", "ground_truth": "a", "score": 7, "method": "x", "loud": True}]
+    script = parse_evaluator(SCORE.format("compute_score", "ground_truth"), "v.py")
+    assert script.dialect == "verl"
+
+    def scored(mapping: InputMapping) -> tuple[float | None, tuple[str, ...]]:
+        report = runner.evaluate(script, rows, mapping=mapping)
+        return report.results[0].score, report.notes
+
+    assert scored(InputMapping()) == (1, ())
+    assert scored(InputMapping(paths={"score": "score"})) == (7, ())
+    assert scored(InputMapping(literals={"score": 3})) == (3, ())
+
+
+def test_a_column_that_fills_a_number_is_told() -> None:
+    rows = [{"solution_str": "a", "target": "a", "score": 7, "method": "x", "loud": True}]
+    source = SCORE.format("score_it", "target")
+    notes = runner.evaluate(parse_evaluator(source, "v.py", entry="score_it"), rows).notes
+    assert [note.partition(";")[0] for note in notes] == [
+        "the column `loud` is given to `loud` of score_it, which has the default False",
+        "the column `score` is given to `score` of score_it, which has the default 1.0",
+    ]
+    given = InputMapping(literals={"score": 1.0, "loud": False})
+    report = runner.evaluate(parse_evaluator(source, "v.py", entry="score_it"), rows, mapping=given)
+    assert (report.notes, report.results[0].score) == ((), 1)
+    ours = SCORE.format("evaluate", "target")
+    assert runner.evaluate(parse_evaluator(ours, "v.py"), rows).notes == ()

@@ -112,6 +112,24 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     return []
 
 
+def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
+    """That a column fills what is a number by its default, in a function that was named and knows no dataset."""
+    if not binding.optional or evaluator.dialect is not None or evaluator.language != "python" or not evaluator.entry:
+        return []
+    from runner.inputs.evaluators.foreign.module import read_python  # here: few name their function
+    from runner.inputs.evaluators.python_signature import numbers
+
+    function = read_python(evaluator.source, evaluator.name).definition(evaluator.called)
+    own = {} if function is None else {p: n for p, n in numbers(function.args).items() if p in binding.optional}
+    columns = _look(cases, [{name} for name in own])[0] if own else {}
+    return [
+        f"the column {listed([name])} is given to `{name}` of {evaluator.called}, which has the default {number}; if "
+        f"that is not meant, give {Setting('mapping.literals', {name: number})}"
+        for name, number in own.items()
+        if name in columns
+    ]
+
+
 def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
     """That a function of no tool gets a text where it looks into an object, or the other way round."""
     if evaluator.dialect is not None or evaluator.language != "python" or not evaluator.evaluates:

@@ -343,6 +343,8 @@ def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> 
                 raise MappingError(f"`{name}`: {error}") from None
             return made(required=True, path=path)
     default = None if declared is None else declared.default
+    if not parameter.by_name:
+        return None if default is None else constant(literal=default)
     together = evaluator.aggregate.parameters if evaluator.aggregate else ()
     if not (parameter.required or parameter.columns or name in BY_NAME) and any(name == one.name for one in together):
         return None if default is None else constant(literal=default)  # `aggregate` needs one for all rows

@@ -229,12 +229,22 @@ def parameters(args: ast.arguments) -> tuple[Parameter, ...]:
 
 def empty(args: ast.arguments) -> set[str]:
     """The parameters whose default is None or an empty text."""
+    return {name for name, value in _constants(args) if value in (None, "")}
+
+
+def numbers(args: ast.arguments) -> dict[str, float]:
+    """The parameters whose default is a number, or true or false, and that."""
+    return {name: value for name, value in _constants(args) if isinstance(value, int | float)}
+
+
+def _constants(args: ast.arguments) -> Iterator[tuple[str, object]]:
+    """The parameters that have a constant as default, and that."""
     places = [*args.posonlyargs, *args.args]
     pairs = [
         *zip(places[::-1], args.defaults[::-1], strict=False),
         *zip(args.kwonlyargs, args.kw_defaults, strict=True),
     ]
-    return {own.arg for own, default in pairs if isinstance(default, ast.Constant) and default.value in (None, "")}
+    return ((own.arg, default.value) for own, default in pairs if isinstance(default, ast.Constant))
 
 
 def _near_miss(tree: ast.Module, functions: dict[str, CallableNode]) -> str:

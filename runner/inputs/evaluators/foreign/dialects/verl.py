@@ -9,6 +9,8 @@ from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
 
 _ENTRY = "compute_score"
 _ROLES = {"solution_str": "output", "ground_truth": "reference"}
+_COLUMNS = ("data_source", "extra_info")
+"""What verl gives besides; all else is the default, or the same for all rows by its config."""
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
@@ -24,9 +26,9 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
 
 
 def _parameter(own: Parameter) -> Parameter:
-    """The parameter, which a row's output or reference fills, or the column of its very name."""
+    """The parameter, which a row's output or reference fills, or the column of a name that verl gives."""
     if own.name not in _ROLES:
-        return own
+        return own if own.required or own.name in _COLUMNS else own.model_copy(update={"by_name": False})
     return own.model_copy(update={"required": True, "columns": (_ROLES[own.name], own.name)})
 
 

@@ -9,6 +9,7 @@ import pytest
 import runner
 from runner.core.errors import ColumnsError
 from runner.core.types import InputMapping
+from runner.engine.scoring.label_notes import label_notes
 from runner.inputs.evaluators.load import parse_evaluator
 
 REWARD = (
@@ -121,3 +122,40 @@ def test_a_column_that_fills_a_number_is_told() -> None:
     assert (report.notes, report.results[0].score) == ((), 1)
     ours = SCORE.format("evaluate", "target")
     assert runner.evaluate(parse_evaluator(ours, "v.py"), rows).notes == ()
+
+
+SWALLOWS = """
+def helper(text):
+    try:
+        return float(text)
+    except Exception:
+        return 0.0
+
+def graded(solution_str, ground_truth):
+    try:
+        import json, verl
+        from no_such.thing import grade
+        return grade(solution_str)
+    except Exception:
+        return 0.0
+
+def unused(solution_str):
+    try:
+        import another
+    except Exception:
+        return 0.0
+
+def compute_score(solution_str, ground_truth):
+    {}
+    return graded(solution_str, ground_truth)
+"""
+
+
+@pytest.mark.parametrize(("first", "lines"), [("pass", "line 14"), ("helper(solution_str)", "lines 6 and 14")])
+def test_the_lines_that_give_a_score_for_an_error_are_those_that_run(first: str, lines: str) -> None:
+    script = parse_evaluator(SWALLOWS.format(first), "v.py")
+    report = runner.evaluate(script, [{"solution_str": "a", "ground_truth": "b"}])
+    (note,) = label_notes(report.summary, script)
+    assert f"every score is 0, which {lines} of v" in note
+    assert "line 10 imports `verl` and line 11 imports `no_such` where errors are caught, which may not be" in note
+    assert "another" not in note

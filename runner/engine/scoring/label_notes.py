@@ -10,7 +10,7 @@ from runner.core.types import Categorical, Evaluator, config_of
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.summary import Summary
 from runner.engine.scoring.worst import ShownRow
-from runner.inputs.evaluators.returns import NUMBER, swallowed
+from runner.inputs.evaluators.returns import NUMBER, Swallow, swallowed
 
 _NAMED = 4
 _FEW = 3
@@ -26,9 +26,20 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
     be named.
     """
     if hidden := _hidden(summary, evaluator):
+        what, places = hidden
+        lines = [str(one.line) for one in places[:_NAMED]]
+        where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(lines[:-1])} and {lines[-1]}"
+        imports = dict.fromkeys(
+            f"line {line} imports `{printable(name, 60)}`" for one in places for line, name in one.imports
+        )
+        why = (
+            f"; {' and '.join([*imports][:_NAMED])} where errors are caught, which may not be installed"
+            if imports
+            else ""
+        )
         yield (
-            f"every {hidden[0]}, which line {hidden[1]} of {evaluator.name} gives in place of an error; if "
-            "that is not meant, let it raise there, and the rows say why"
+            f"every {what}, which {where} of {evaluator.name} {'gives' if len(lines) == 1 else 'give'} in place of an "
+            f"error{why}; if that is not meant, let it raise there, and the rows say why"
         )
     elif zero := _all_zero(summary, evaluator):
         yield f"every {zero} is 0: if that is not meant, `evalcell check` shows what the script gets of the first rows"
@@ -54,8 +65,8 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
         )
 
 
-def _hidden(summary: Summary, evaluator: Evaluator) -> tuple[str, int] | None:
-    """The one score or label that all rows have, and the line that gives it in place of an error."""
+def _hidden(summary: Summary, evaluator: Evaluator) -> tuple[str, list[Swallow]] | None:
+    """The one score or label that all rows have, and where the script gives it in place of an error."""
     if summary.outputs:
         return None
     low, (label, *others) = summary.min, [*summary.labels] or [""]

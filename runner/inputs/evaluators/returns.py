@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
+from typing import NamedTuple
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.python_signature import FunctionNode, definitions, expression, names_of, own_nodes, parse
@@ -40,17 +42,59 @@ def return_notes(evaluator: Evaluator) -> list[str]:
     return notes
 
 
-def swallowed(evaluator: Evaluator) -> dict[float | str, int]:
-    """By score or label that a Python script gives in place of any exception: the line where it does."""
+class Swallow(NamedTuple):
+    """Where a script gives a score in place of an error."""
+
+    line: int
+    imports: tuple[tuple[int, str], ...]
+    """The lines of the same `try` that import what is not Python's own, each with the module."""
+
+
+def swallowed(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
+    """
+    By score or label that a Python script gives in place of any exception: where it does.
+
+    Of places that the function which is called reaches, if there are any: another one has not run.
+    """
     if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
         return {}
-    found: dict[float | str, int] = {}
-    for node in ast.walk(parse(evaluator.source, evaluator.name)):
-        if isinstance(node, ast.ExceptHandler) and (node.type is None or _is_broad(node.type)):
-            for one in own_nodes(node.body):
+    tree = parse(evaluator.source, evaluator.name)
+    names = names_of(tree.body)
+    reached, left = set[str](), [evaluator.called.partition(".")[0]]
+    while left:
+        if (name := left.pop()) in names and name not in reached:
+            reached.add(name)
+            left += [one.id for one in ast.walk(names[name]) if isinstance(one, ast.Name)]
+    return _swallowed(names[name] for name in reached) or _swallowed([tree])
+
+
+def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:
+    found: dict[float | str, list[Swallow]] = {}
+    for block in (inner for node in nodes for inner in ast.walk(node) if isinstance(inner, ast.Try)):
+        imports = tuple(_imports(block.body))
+        for handler in block.handlers:
+            if handler.type is not None and not _is_broad(handler.type):
+                continue
+            for one in own_nodes(handler.body):
                 for value in _scores(one):
-                    found.setdefault(value, getattr(one, "lineno", node.lineno))
-    return found
+                    places = found.setdefault(value, [])
+                    if (place := Swallow(getattr(one, "lineno", handler.lineno), imports)) not in places:
+                        places.append(place)
+    return {value: sorted(places) for value, places in found.items()}
+
+
+def _imports(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """The modules that these statements import, but those of Python itself."""
+    for node in own_nodes(body):
+        match node:
+            case ast.Import(names=names):
+                modules = [one.name for one in names]
+            case ast.ImportFrom(module=str(module), level=0):
+                modules = [module]
+            case _:
+                continue
+        tops = [module.partition(".")[0] for module in modules]
+        yield from ((node.lineno, top) for top in tops if top not in sys.stdlib_module_names)
 
 
 def tuple_step(evaluator: Evaluator) -> str:

@@ -124,6 +124,7 @@ _OTHERS = (
     "langchain-community", "langchain-core", "langchain-openai", "langchain-text-splitters", "langcodes",
     "langdetect", "langfuse", "langgraph", "langsmith", "language-tool-python", "lark", "latex2sympy2",
     "latex2sympy2-extended", "lightgbm", "lightning", "litellm", "llama-index", "llguidance", "lm-eval", "loguru",
+    "attrs", "cattrs", "flax", "matplotlib", "pymongo", "setuptools", "tables", "xlrd",
     "lpips", "marshmallow", "math-verify", "mauve-text", "mistralai", "mistune", "mlflow", "more-itertools",
     "moverscore", "mpmath", "msgpack", "msgspec", "multidict", "munch", "mypy", "networkx", "nevergrad", "ninja",
     "nltk", "num2words", "numba", "numexpr", "numpy", "nvidia-ml-py", "ollama", "onnx", "onnxruntime", "openai",

@@ -360,6 +360,8 @@ def test_a_file_is_told_before_packages(line: str, file: str) -> None:
         "try:\n    from .a import b\nexcept ImportError:\n    b = None",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import b\n    import mine",
         "def later():\n    from .a import b\n    import mine",
+        "if __name__ == '__main__':\n    from .a import b\n    import mine",
+        "if '__main__' == __name__:\n    from .a import b\n    import mine",
     ],
 )
 def test_what_is_not_imported_at_once_is_not_told(line: str) -> None:
@@ -415,3 +417,8 @@ def test_a_package_that_another_error_hides_is_named(raised: str, sandbox: str) 
     (found,) = evaluate(parse_evaluator(source, "script"), [{"output": "a"}], sandbox=sandbox).results
     assert found.error is not None
     assert "it hides another error: No module named 'rapidfuzz'; add `dependencies = [" in found.error.message
+
+
+@pytest.mark.parametrize("module", ["matplotlib", "matplotlib.pyplot", "pymongo", "attrs", "setuptools", "tables"])
+def test_a_package_that_another_module_names_too_is_known_by_its_own(module: str) -> None:
+    assert which_package(module) == module.partition(".")[0]

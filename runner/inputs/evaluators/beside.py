@@ -46,6 +46,8 @@ _IN_VERL |= {
     "search_r1_like_qa_em",
 }
 """What verl's package brings of rewards; forks have more."""
+_NEVER = re.compile(r"TYPE_CHECKING$|^__name__ == '__main__'$|^'__main__' == __name__$")
+"""Conditions that do not hold in a sandbox."""
 _MISSING = re.compile(r"No module named '(\w+)([\w.]*)")
 _BEFORE = re.compile(
     r"^(?:\w+\.)*(?:ModuleNotFoundError|ImportError): (No module named '[\w.]+'.*)\n\n"
@@ -241,7 +243,7 @@ def _modules(source: str, tries: bool = False) -> _Imports:
         inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
         if isinstance(node, ast.Try) and not tries:
             inside = node.handlers
-        if isinstance(node, ast.If) and expression(node.test).endswith("TYPE_CHECKING"):
+        if isinstance(node, ast.If) and _NEVER.search(expression(node.test)):
             inside = node.orelse
         in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         waiting.extend((child, loading and not in_function) for child in inside)

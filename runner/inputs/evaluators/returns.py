@@ -60,7 +60,7 @@ def swallowed(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
         return {}
     tree = parse(evaluator.source, evaluator.name)
     names = names_of(tree.body)
-    reached, left = set[str](), [evaluator.called.partition(".")[0]]
+    reached, left = set[str](), [(evaluator.entry or evaluator.called).partition(".")[0]]
     while left:
         if (name := left.pop()) in names and name not in reached:
             reached.add(name)

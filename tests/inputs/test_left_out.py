@@ -7,7 +7,7 @@ import re
 import pytest
 
 import runner
-from runner.core.errors import ColumnsError
+from runner.core.errors import ColumnsError, EvaluatorError
 from runner.core.types import InputMapping
 from runner.engine.scoring.label_notes import label_notes
 from runner.inputs.evaluators.load import parse_evaluator
@@ -159,3 +159,55 @@ def test_the_lines_that_give_a_score_for_an_error_are_those_that_run(first: str,
     assert f"every score is 0, which {lines} of v" in note
     assert "line 10 imports `verl` and line 11 imports `no_such` where errors are caught, which may not be" in note
     assert "another" not in note
+
+
+CLASS = """
+class Judge:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def graded(self, {}):
+        return {}
+
+
+graded = Judge(2).graded
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "value"),
+    [
+        ("completions, answer, **kwargs", "[float(self.limit == 2)] * len(completions)"),
+        ("solution_str, ground_truth", "float(self.limit == 2)"),
+        ("prediction, gold", "float(self.limit == 2)"),
+    ],
+)
+def test_a_method_of_a_class_that_needs_arguments_is_refused_with_the_way(names: str, value: str) -> None:
+    source = CLASS.format(names, value)
+    with pytest.raises(EvaluatorError, match=r"class that needs arguments.*`graded = Judge\(…\)\.graded`.*c.py:graded"):
+        parse_evaluator(source, "c.py", entry="Judge.graded")
+    rows = [
+        {"completion": "a", "answer": "a", "solution_str": "a", "ground_truth": "a", "prediction": "a", "gold": "a"}
+    ]
+    assert runner.evaluate(parse_evaluator(source, "c.py", entry="graded"), rows).results[0].score == 1
+
+
+def test_a_class_that_takes_lists_is_told_as_functions_are() -> None:
+    source = (
+        "class Same:\n    @staticmethod\n    def __call__(predictions, references):\n"
+        "        return sum(p == r for p, r in zip(predictions, references)) / len(predictions)\n"
+    )
+    for text, entry in ((source, "Same"), (f"{source}\n\nsame = Same()\n", "same")):
+        with pytest.raises(EvaluatorError, match="takes lists, a value for each row"):
+            parse_evaluator(text, "c.py", entry=entry)
+
+
+def test_an_object_whose_functions_are_called_is_to_be_made_by_the_script() -> None:
+    source = "def score(query, conn):\n    return len(conn.execute(query).fetchall())\n"
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(parse_evaluator(source, "s.py", entry="score"), [{"query": "select 1", "db_id": "x"}])
+    assert "calls `conn.execute`, and no value of a row has functions: make `conn` in the script itself" in str(
+        told.value
+    )
+    assert "`def evaluate(query): return score(query, conn)`" in str(told.value)
+    assert "SimpleNamespace" not in str(told.value)

@@ -277,6 +277,7 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     script, entries = _Script(tree.body), python_entries(tree.body)
     entry = entries.get(name)
     if entry is None or entry.makes:
+        refuse_unmade(text, where, name)
         raise EvaluatorError(_refusal(script, entries, name, where))
     aggregate = aggregate_of(script.names.get(AGGREGATE))
     docstring = whole(ast.get_docstring(tree) or entry.docstring)
@@ -327,6 +328,22 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
         )
     found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'nothing that can be called'}"
     return f"{where} has no function `{word}`{suggestion(name, entries)}; {found}"
+
+
+def refuse_unmade(source: str, where: str, name: str | None) -> None:
+    """Refuse a method of a class that needs arguments: nothing can make what it is called on."""
+    first, dot, method = (name or "").partition(".")
+    if not dot:
+        return
+    tree = parse(source, where)
+    node = names_of(tree.body).get(first)
+    own = {one.name for one in node.body if isinstance(one, FunctionNode)} if isinstance(node, ast.ClassDef) else ()
+    if method in own and name not in python_entries(tree.body):
+        made = f"{method} = {first}(…).{method}"
+        raise EvaluatorError(
+            f"{where}: `{first}` is a class that needs arguments, so that `{name}` cannot be called; make one in the "
+            f"script, at its end, `{made}`, and name that: {naming(where, method)}"
+        )
 
 
 def calling(source: str, name: str) -> str:

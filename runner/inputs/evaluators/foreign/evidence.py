@@ -85,6 +85,14 @@ def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> s
     read = {name: attributes(module, entry, name) for name in required}
     if not any(read.values()) or any(len(one) > _FEW for one in read.values()) or "." in entry:
         return ""
+    if calls := [one for name in read if (one := _calls(module, entry, name))]:
+        rest = ", ".join(name for name in required if not read[name])
+        objects = ", ".join(f"`{name}`" for name in read if read[name])
+        return (
+            f"{entry} calls {', '.join(f'`{one}`' for one in calls)}, and no value of a row has functions: make "
+            f"{objects} in the script itself, add `def evaluate({rest}): return "
+            f"{'NAME' if entry == NAME else entry}({', '.join(required)})` below, and run that"
+        )
     called = {  # the fields of an example are columns of the dataset
         (name, attr): attr if name in _EXAMPLES and attr not in read else f"{name}_{attr}"
         for name in read
@@ -101,6 +109,17 @@ def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> s
         f"{entry} reads {some}, and a row's values have no attributes: {first}add `from types import SimpleNamespace` "
         f"and `def evaluate({', '.join(names)}): return {own}({made})` to the script, and run that"
     )
+
+
+def _calls(module: ScriptModule, entry: str, name: str) -> str:
+    """A method of its own that a function calls of a parameter: `conn.execute`."""
+    for node, own in _holders(module, entry, name):
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=other), attr=attr)) if other == own:
+                    if attr not in _PLAIN:
+                        return f"{name}.{attr}"
+    return ""
 
 
 def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
@@ -205,10 +224,12 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
         each = ", ".join(f"[{word}]" for word in words)
         if len(required) > 2:
             each = ", ".join(f"{one}=[{word}]" for one, word in zip(required, words, strict=True))
+        made = python_entries(parse(text, where).body).get(name)
+        own_name = made.made if made is not None and made.made else name
         raise EvaluatorError(
             f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
             f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
-            f"{'NAME' if name == NAME else name}({each})`, without brackets where a row's own values are lists, or "
+            f"{'NAME' if name == NAME else own_name}({each})`, without brackets where a row's own values are lists, or "
             "judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
         )
 

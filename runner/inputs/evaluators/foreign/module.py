@@ -105,10 +105,13 @@ class ScriptModule:
         return None if found is None else found.methods.get(method)
 
     def definition(self, entry: str) -> CallableNode | None:
-        """The function of a name, or the method of `Class.method`, as it is written."""
+        """The function of a name, the method of `Class.method`, or what an instance does, as it is written."""
         first, _, method = entry.partition(".")
         found = self.names.get(first)
-        if method:
+        if isinstance(found, ast.Call) and isinstance(found.func, ast.Name):
+            found = self.names.get(found.func.id)
+        if method or isinstance(found, ast.ClassDef):
+            method = method or "__call__"
             found = names_of(found.body).get(method) if isinstance(found, ast.ClassDef) else None
         return found if isinstance(found, CallableNode) else None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import Function, ScriptModule, only
 from runner.inputs.evaluators.foreign.reads import keys, uses
@@ -16,6 +17,7 @@ _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extr
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    refuse_unmade(module.source, module.where, entry)
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {one.name: one for one in some if one is not None and "completions" in one.names}
     if not found and named:

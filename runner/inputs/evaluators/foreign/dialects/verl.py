@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.core.types import Evaluator, Parameter
+from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, only
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
@@ -14,6 +15,7 @@ _COLUMNS = ("data_source", "extra_info")
 
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    refuse_unmade(module.source, module.where, entry)
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {one.name: one for one in some if one is not None and {*_ROLES} <= {*one.names}}
     alone = only(module, found, _ENTRY if entry is None and _ENTRY in found else None, "a reward function of verl")

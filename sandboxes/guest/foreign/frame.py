@@ -15,7 +15,7 @@ from types import ModuleType
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from typing import Any
+    from typing import Any, NoReturn
 
 SCRIPT = "evaluator.py"
 ROW = ("output", "reference", "input", "metadata")
@@ -109,15 +109,51 @@ def below(row: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name[len(prefix) :]: row[name] for name in row if name.startswith(prefix)}
 
 
+_refusals: list[Exception] = []
+
+
+def refuse(error: Exception) -> NoReturn:
+    """Raise an error for what no row has. The row fails of it even where the script catches it."""
+    _refusals.append(error)
+    raise error
+
+
+def strict(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but it raises what was refused meanwhile: what a script makes of the lack is no score."""
+
+    def call(*positional: Any, **row: Any) -> Any:
+        _refusals.clear()
+        return finished(function(*positional, **row), _checked)
+
+    return call
+
+
+def _checked(value: Any) -> Any:
+    if _refusals:
+        raise _refusals.pop(0)
+    return value
+
+
 class Record(dict[str, object]):
     """An object whose keys are attributes too."""
+
+    refused: tuple[str, ...] = ()
+    """What the tool's own has, and no row: reading one fails the row."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the key's value. Raises AttributeError."""
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(name) from None
+            error = AttributeError(name)
+        if name in self.refused:
+            refuse(lacking(name, AttributeError))
+        raise error
+
+
+def lacking(name: str, kind: type[Exception] = ValueError) -> Exception:
+    """The error for what the tool measures, and only a column has here."""
+    return kind(f"a row has no {name}, which the script reads; give the rows a column `{name}`")
 
 
 class PlainValue(dict[str, object]):
@@ -132,7 +168,7 @@ class PlainValue(dict[str, object]):
         name, prefix, keys = self._words
         if key in keys:
             raise KeyError(key)
-        raise TypeError(f"the row's {name} is no object, and the script reads {key} of it; map {prefix}{key}")
+        refuse(TypeError(f"the row's {name} is no object, and the script reads {key} of it; map {prefix}{key}"))
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the value of the key, or the default. Raises TypeError for a key that is not known to be read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, invalid, is_async, named, words
+from .frame import TYPE_CHECKING, invalid, is_async, named, refuse, words
 from .vendor import Kept, by_name, given, opened, plain, text, text_or_none, waiting
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
     number = value_to_float()
     quiet()
+    refuse_model()
 
     async def call(**row: Any) -> Any:
         question, target = text_or_none(row, "input") or "", target_of(row.get("reference"))
@@ -45,6 +46,23 @@ def quiet() -> None:
     import logging
 
     logging.getLogger("inspect_ai.scorer._metric").setLevel(logging.ERROR)
+
+
+def refuse_model() -> None:
+    """
+    Have Inspect's default model refused as what no row has: a scorer may catch its error, and give 0.
+
+    One that the script or its variables name is asked as there.
+    """
+    import os
+
+    from inspect_ai.model import modelapi
+
+    @modelapi(name="evalcell")
+    def none() -> Any:
+        refuse(ValueError('no model is set; name one in the script, as get_model("PROVIDER/NAME"), if it must ask one'))
+
+    os.environ.setdefault("INSPECT_EVAL_MODEL", "evalcell/none")
 
 
 def target_of(reference: Any) -> str | list[str]:

@@ -34,6 +34,11 @@ _FIELDS = (
     *("key", "score", "value", "metadata", "comment", "correction", "evaluator_info", "feedback_config"),
     *("source_run_id", "target_run_id", "extra"),
 )
+_MEASURED = (
+    *("child_runs", "start_time", "end_time", "latency", "events", "total_cost"),
+    *("total_tokens", "prompt_tokens", "completion_tokens"),
+)
+"""What LangSmith has of the run that it traced."""
 _SHAPES = "return a bool, a number, text, or a dict with key, score or value, and comment"
 
 
@@ -56,6 +61,8 @@ class EvaluationResults(dict[str, object]):
 
 class Run(Record):
     """LangSmith's run."""
+
+    refused = _MEASURED
 
 
 class Example(Record):
@@ -99,6 +106,7 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
         reference = part_of(row, "reference", "reference_outputs.", "output", read.get("reference"))
         metadata = row.get("metadata") or {}
         run = Run(inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata}, error=None)
+        run.update((name, metadata[name]) for name in _MEASURED if name in metadata)
         example = Example(inputs=inputs, outputs=reference, metadata=metadata, attachments={})
         return {
             **{"run": run, "example": example, "inputs": inputs, "outputs": outputs},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from .frame import TYPE_CHECKING, PlainValue, as_object, finished, invalid, words
+from .frame import TYPE_CHECKING, PlainValue, as_object, finished, invalid, refuse, words
 from .vendor import Kept, by_name, given, opened, plain
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ class NoObject(PlainValue):
 
     def _refuse(self, *_: object) -> Any:
         name, prefix, _keys = self._words
-        raise TypeError(
-            f"the row's {name} is no object, and MLflow gives one here; map a key of it, such as {prefix}KEY"
+        refuse(
+            TypeError(f"the row's {name} is no object, and MLflow gives one here; map a key of it, such as {prefix}KEY")
         )
 
     __eq__ = __ne__ = __iter__ = keys = values = items = copy = __str__ = _refuse

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, invalid, made_or_class
+from .frame import TYPE_CHECKING, invalid, lacking, made_or_class, refuse
 from .vendor import Kept, by_name, given, opened, plain, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+_MEASURED = ("duration", "metrics", "attributes")
+"""What pydantic-evals has of the task that it ran."""
+
+_NO_SPANS = "a row has no spans, as no task is run; judge its output, or columns, by ctx.metadata"
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
@@ -18,20 +23,32 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     from pydantic_evals.evaluators.context import EvaluatorContext
     from pydantic_evals.otel._errors import SpanTreeRecordingError
 
-    spans = SpanTreeRecordingError("a row has no spans")
+    class Context(EvaluatorContext):  # type: ignore[misc]
+        """Has of the task's run what the row's columns have, and refuses the rest."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "span_tree":
+                refuse(SpanTreeRecordingError(_NO_SPANS))
+            if name in _MEASURED and name not in (self.metadata or {}):
+                refuse(lacking(name))
+            return super().__getattribute__(name)
+
+        def __repr__(self) -> str:
+            return f"EvaluatorContext({vars(self)})"
 
     async def call(**row: Any) -> Any:
         called = evaluator(given(row))
-        context: Any = EvaluatorContext(
+        metadata = row.get("metadata") or {}
+        context: Any = Context(
             name=None,
             inputs=row.get("input"),
             metadata=row.get("metadata"),
             expected_output=row.get("reference"),
             output=row.get("output"),
-            duration=0.0,
-            _span_tree=spans,
-            attributes={},
-            metrics={},
+            duration=metadata.get("duration"),
+            _span_tree=SpanTreeRecordingError(_NO_SPANS),
+            attributes=metadata.get("attributes"),
+            metrics=metadata.get("metrics"),
         )
         value = await called.evaluate_async(context)
         try:

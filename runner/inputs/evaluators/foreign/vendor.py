@@ -92,9 +92,10 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
     if not vendor.settable:
         refuse_arguments(module, name)
     for parameter in function.parameters:
-        if parameter.required and parameter.name in vendor.never:
+        if parameter.name in vendor.never and (parameter.required or asks(module, function.name, parameter.name)):
+            step = "give it a default" if parameter.required else "do without where it is None"
             raise EvaluatorError(
-                f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has; give it a default"
+                f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has; {step}"
             )
     words = f"{name}({', '.join(function.names)})" if "." not in function.name else function.words
     return Found(

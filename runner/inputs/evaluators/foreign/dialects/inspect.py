@@ -15,5 +15,6 @@ DIALECT = dialect(
         "input": "state.input",
         "metadata": "state.metadata",
     },
+    version=2,
     marks="one has the decorator @scorer",
 )

@@ -188,7 +188,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langsmith",
     title="a LangSmith evaluator",
-    version=4,
+    version=5,
     read=_read,
     program=_program,
     marks="one takes `run` and `example`, or `outputs`, `reference_outputs` and `inputs`",

@@ -123,12 +123,12 @@ def strict(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*positional: Any, **row: Any) -> Any:
         _refusals.clear()
-        return finished(function(*positional, **row), _checked)
+        return finished(function(*positional, **row), _unless_refused)
 
     return call
 
 
-def _checked(value: Any) -> Any:
+def _unless_refused(value: Any) -> Any:
     if _refusals:
         raise _refusals.pop(0)
     return value

@@ -36,7 +36,7 @@ function evalcellPart(entry, self, code) {
       vars,
       test: { vars, metadata },
       logProbs: undefined,
-      provider: undefined,
+      provider: config.provider ?? metadata.provider ?? undefined,
       providerResponse: { output: row.output },
     };
     for (const key of ["test", "providerResponse"]) {
@@ -45,6 +45,7 @@ function evalcellPart(entry, self, code) {
       delete config[key];
       if (isObject(own)) Object.assign(context[key], own);
     }
+    delete config.provider;
     if (isObject(metadata.config)) context.config = { ...metadata.config, ...config };
     else if (Object.keys(config).length) context.config = config;
     if (Object.keys(metadata).length) context.metadata = metadata;

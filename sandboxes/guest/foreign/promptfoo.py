@@ -80,7 +80,7 @@ def context_of(row: dict[str, Any]) -> dict[str, Any]:
         "prompt": prompt if isinstance(prompt, str) else None,
         "vars": values,
         "test": {"vars": values, "metadata": metadata},
-        "provider": None,
+        "provider": config.pop("provider", metadata.get("provider")),
         "providerResponse": {"output": row.get("output")},
     }
     for key in ("test", "providerResponse"):  # a column that has what the context of promptfoo has there

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import runner
-from runner.core.errors import EvaluatorError
+from runner.core.errors import ColumnsError, EvaluatorError
+from runner.inputs.evaluators.load import parse_evaluator
 from tests.cli.commands import run
 
 ROWS = [
@@ -185,3 +186,40 @@ def test_outputs_that_only_the_script_names_are_told_where_a_file_or_a_gate_need
     summary = runner.evaluate(path, [{"output": "a"}]).summary
     directions = {name: one.direction for name, one in summary.outputs.items()}
     assert (summary.direction, directions) == ("maximize", {"overall": "maximize", "length": "none"})
+
+
+PROVIDER: dict[str, tuple[Any, str]] = {
+    "a key": ("python", "def get_assert(output, context):\n    return 'b' in context['provider']\n"),
+    "a function that gets the context": (
+        "python",
+        "def of(context):\n    return context['provider']\n\n\n"
+        "def get_assert(output, context):\n    return 'b' in of(context)\n",
+    ),
+    "a property": ("typescript", "module.exports = (output, context) => context.provider.includes('b');\n"),
+    "a pattern": ("typescript", "module.exports = (output, { vars, provider }) => provider.includes('b');\n"),
+}
+
+
+@pytest.mark.parametrize("script", PROVIDER)
+def test_the_provider_is_the_column_of_its_name(script: str) -> None:
+    language, source = PROVIDER[script]
+    evaluator = parse_evaluator(source, "script", language=language)
+    rows = [{"output": "o", "provider": "a"}, {"output": "o", "provider": "b"}]
+    assert [one.score for one in runner.evaluate(evaluator, rows).results] == [0.0, 1.0]
+    renamed = [{"output": "o", "model": "b"}]
+    with pytest.raises(ColumnsError, match="no column for `provider`"):
+        runner.evaluate(evaluator, renamed)
+    (result,) = runner.evaluate(evaluator, renamed, mapping={"provider": "model"}).results
+    assert result.score == 1.0
+
+
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("python", "def get_assert(output, context=None):\n    return (context or {}).get('provider') is None\n"),
+        ("typescript", "module.exports = (output, context) => !context.provider?.includes('b');\n"),
+    ],
+)
+def test_a_provider_that_a_script_can_do_without_needs_no_column(language: Any, source: str) -> None:
+    evaluator = parse_evaluator(source, "script", language=language)
+    assert [one.score for one in runner.evaluate(evaluator, [{"output": "o"}]).results] == [1.0]

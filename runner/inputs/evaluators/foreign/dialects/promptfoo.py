@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import listed
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
-from runner.inputs.evaluators.foreign.evidence import reads_object
+from runner.inputs.evaluators.foreign.evidence import reads_object, row_keys
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, only
 from runner.inputs.evaluators.foreign.reads import keys
@@ -28,6 +29,9 @@ _RESPONSE = re.compile(
     r"(?:\??\.|\[|\.get\()+[\"']?(?:metadata|tokenUsage|token_usage|cost|cached|raw|latencyMs|error)\b"
 )
 """Reads more of the provider's response than its output, which only a column can give."""
+_PROVIDER = re.compile(
+    r"\b(?:context|ctx|_context)\??\.provider\b(\?)?|[({,]\s*provider\s*(?:,[^(){}]*)?\}\s*\)\s*(?:=>|\{)"
+)
 _CONTEXT = ("context", "ctx", "_context", PATTERN)
 
 
@@ -68,7 +72,18 @@ def _parameters(module: ScriptModule, function: Function) -> tuple[Parameter, ..
     fields = [Parameter(name=f"vars.{one}", required=False, columns=(one,)) for one in asked]
     if _RESPONSE.search(module.source):
         fields.append(Parameter(name="providerResponse", columns=("providerResponse", "provider_response")))
-    return (*row(), *fields)
+    return (*row(), *fields, *_provider(module, function))
+
+
+def _provider(module: ScriptModule, function: Function) -> Iterator[Parameter]:
+    """The provider of a script that reads it of its context, in the function or in one that it hands this to."""
+    own = (*function.names, "context")[1]
+    if module.language == "typescript":
+        read = [bool(found[1]) for found in _PROVIDER.finditer(module.source)]
+    else:
+        read = [not key.required for key in row_keys(module, function.name, own) if key.name == "provider"]
+    if read:
+        yield Parameter(name="provider", required=not any(read), columns=("provider",))
 
 
 def _is_ours(module: ScriptModule, function: Function) -> bool:
@@ -120,7 +135,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="promptfoo",
     title="a promptfoo assertion",
-    version=2,
+    version=3,
     read=_read,
     program=_program,
     languages=("python", "typescript"),

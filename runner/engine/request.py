@@ -27,6 +27,7 @@ from runner.inputs.datasets.slices import Slice
 from runner.inputs.datasets.streams import refuse_encoding
 from runner.inputs.evaluators.at_load import refuse_training
 from runner.inputs.evaluators.column import Source, needed_column
+from runner.inputs.evaluators.file_search import file_notes
 from runner.inputs.evaluators.inline import mapped_native
 from runner.inputs.evaluators.load import HowRead, split_entry
 from runner.inputs.evaluators.mapping import Binding, bind
@@ -183,7 +184,8 @@ class Prepared:
         if self.binding is None:
             return []
         own = (cases, self.evaluator, self.binding)
-        return [*self.binding.notes, *default_notes(*own), *setting_notes(*own), *misfit_notes(*own)]
+        files = [] if self.sandbox.config.files else file_notes(self.evaluator)
+        return [*self.binding.notes, *default_notes(*own), *setting_notes(*own), *misfit_notes(*own), *files]
 
     def score_grouped(
         self,

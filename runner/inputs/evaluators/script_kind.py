@@ -17,7 +17,7 @@ from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 
 _TOGETHER = re.compile(
-    r"\b(test_results|predictions|targets|item_results|score_rows|ReportEvaluator)\b|@\w*\.?metric\b"
+    r"\b(test_results|predictions|targets|item_results|score_rows|ReportEvaluator)\b|@(?:\w+\.)?metric\b"
 )
 """Words of Opik, MLflow, Langfuse, Weave, pydantic-evals and Inspect for what judges all rows together."""
 

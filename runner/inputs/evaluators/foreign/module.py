@@ -144,7 +144,7 @@ def read_python(source: str, where: str) -> ScriptModule:
             kind.pop(name, None)  # what is defined last is what there is
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                module.functions[name] = _function(node, name)
+                module.functions[name] = function_of(node, name)
             case ast.Lambda():
                 module.functions[name] = Function(name, parameters(node.args), False, node.lineno)
             case ast.ClassDef():
@@ -256,14 +256,14 @@ def _class(module: ScriptModule, node: ast.ClassDef) -> Class:
     methods = {}
     for inner in node.body:
         if isinstance(inner, FunctionNode):
-            found = _function(inner, f"{node.name}.{inner.name}")
+            found = function_of(inner, f"{node.name}.{inner.name}")
             bound = "staticmethod" not in found.decorators
             methods[inner.name] = found._replace(parameters=found.parameters[1:]) if bound else found
     bases = tuple(module.whole_name(text) for text in _names(node.bases))
     return Class(node.name, bases, methods, node.lineno)
 
 
-def _function(node: FunctionNode, name: str) -> Function:
+def function_of(node: FunctionNode, name: str) -> Function:
     return Function(
         name,
         parameters(node.args),

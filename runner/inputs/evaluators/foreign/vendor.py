@@ -18,17 +18,22 @@ from runner.inputs.evaluators.foreign.module import (
     Class,
     Function,
     ScriptModule,
+    SeveralError,
     dotted,
+    function_of,
     instances,
+    maker_of,
     only,
     refuse_arguments,
 )
 from runner.inputs.evaluators.foreign.reads import asks, reads
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.inputs.evaluators.header import read_header
+from runner.inputs.evaluators.python_signature import FunctionNode
 
 _GOLD = ("reference", "expected", "expected_output", "ground_truth", "target")
 """Parameters that a function needs, although they have a default, where it asks nowhere whether they are there."""
+_MODEL = re.compile(r"(^|_)(llm|model|judge|client|embeddings?)(_|$)")
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,13 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
     """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
     candidates = instances(module, dict(_candidates(module, vendor)), vendor.factories)
     candidates |= {name: Function(name, (), True, call.lineno) for name, call in _made(module, vendor)}
+    inside = made_inside(module, vendor)
+    makers = {one: maker_of(module, one) for one in module.values if inside}
+    candidates |= {one: inside[maker] for one, maker in makers.items() if maker in inside}
     candidate = only(module, candidates, entry, title)
     if candidate is None:
+        if inside and (entry is None or entry in inside):
+            raise SeveralError(_call(module, entry or next(iter(inside)), inside, title))
         return None
     name, function = candidate
     if not vendor.settable:
@@ -105,6 +115,31 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
         docstring=module.docstring or function.docstring,
         sure=True,
         parameters=_parameters(module, name, function, vendor),
+    )
+
+
+def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, Function]:
+    """By the function of the script that makes it: what is decorated as the vendor's inside that."""
+    found: dict[str, Function] = {}
+    for name, node in module.names.items():
+        for inner in ast.walk(node) if isinstance(node, FunctionNode) and name in module.functions else ():
+            if isinstance(inner, FunctionNode) and inner is not node:
+                marks = [dotted(one.func if isinstance(one, ast.Call) else one) for one in inner.decorator_list]
+                if any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in marks):
+                    found.setdefault(name, function_of(inner, inner.name))
+    return found
+
+
+def _call(module: ScriptModule, maker: str, inside: Mapping[str, Function], title: str) -> str:
+    """What to write where only a function of the script makes what a row is scored with."""
+    asked = [f"{one}=…" for one in module.functions[maker].required]
+    needs = " with what it needs" if asked else ""
+    models = [f"`{one}`" for one in module.functions[maker].required if _MODEL.search(one)]
+    model = f"; {', '.join(models)} is for the script to make, as evalcell brings no model" if models else ""
+    return (
+        f"{module.where}:{inside[maker].line}: `{inside[maker].name}` is {title} that only `{maker}` makes: call it "
+        f"at the end of the script{needs}, as `metric = {maker}({', '.join(asked)})`, and name "
+        f"{module.where}:metric{model}"
     )
 
 

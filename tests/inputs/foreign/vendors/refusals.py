@@ -6,6 +6,7 @@ import pytest
 
 import runner
 from runner.inputs.evaluators.load import parse_evaluator
+from tests.inputs.foreign.test_made_inside import INSIDE
 
 CAUGHT = """from pydantic_evals.evaluators import Evaluator
 
@@ -56,3 +57,14 @@ def test_what_was_measured_is_a_column() -> None:
     source = CAUGHT.replace("READ", "ctx.duration < 1 and ctx.metrics['tokens'] < 5")
     rows = [{"output": "a", "duration": seconds, "metrics": {"tokens": 3}} for seconds in (0.5, 2)]
     assert [one.score for one in runner.evaluate(parse_evaluator(source, "script"), rows).results] == [1.0, 0.0]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("dialect", INSIDE)
+def test_what_a_function_of_the_script_makes_scores_rows(dialect: str) -> None:
+    source = INSIDE[dialect][0] + "\n\nmetric = make('[1]')\n"
+    rows = [{"output": "[1]", "source": "s"}, {"output": "a longer text", "source": "s"}]
+    results = runner.evaluate(parse_evaluator(source, "script"), rows).results
+    assert [one.outcome for one in results] == ["scored"] * 2, [one.error for one in results]
+    first, second = ((one.label, one.score) for one in results)
+    assert first != second

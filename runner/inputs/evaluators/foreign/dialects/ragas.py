@@ -10,7 +10,7 @@ from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, maker_of, only
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
-from runner.inputs.evaluators.foreign.vendor import Vendor, packages_of, read_marked
+from runner.inputs.evaluators.foreign.vendor import Vendor, made_inside, packages_of, read_marked
 
 _TITLE = "a Ragas metric"
 _SIMILAR = ("rapidfuzz",)
@@ -48,7 +48,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if marked is not None:
         kind = module.classes.get(maker_of(module, marked.entry))
         if kind is None:
-            function = module.functions[marked.entry]
+            maker = maker_of(module, marked.entry)
+            function = made_inside(module, _VENDOR).get(maker) or module.functions[marked.entry]
             own = {"response": "output", "user_input": "input"}
             given = [one.model_copy(update={"name": own.get(one.name, one.name)}) for one in function.parameters]
             marked = marked._replace(parameters=row_by_name(function._replace(parameters=(*given,)), _COLUMNS))

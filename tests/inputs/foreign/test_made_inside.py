@@ -1,0 +1,49 @@
+"""What is decorated as a tool's inside a function of the script: it is called there, and what it makes is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.core.errors import EvaluatorError
+from runner.inputs.evaluators.load import parse_evaluator
+
+INSIDE = {
+    "ragas": (
+        "from ragas.metrics import discrete_metric\n\n\ndef make(llm):\n    @discrete_metric(name='cites')\n"
+        "    def cites(response, source):\n        return '[1]' in response\n    return cites\n",
+        "script:6: `cites` is a Ragas metric that only `make` makes: call it at the end of the script with what it "
+        "needs, as `metric = make(llm=…)`, and name script:metric; `llm` is for the script to make, as evalcell brings "
+        "no model",
+    ),
+    "inspect": (
+        "from inspect_ai.scorer import Score, scorer\n\n\ndef make(word):\n    @scorer(metrics=[])\n    def has():\n"
+        "        async def score(state, target):\n            return Score(value=word in state.output.completion)\n"
+        "        return score\n    return has()\n",
+        "script:6: `has` is an Inspect scorer that only `make` makes: call it at the end of the script with what it "
+        "needs, as `metric = make(word=…)`, and name script:metric",
+    ),
+    "mlflow": (
+        "from mlflow.genai import scorer\n\n\ndef make():\n    @scorer\n    def short(outputs):\n"
+        "        return len(outputs) < 9\n    return short\n",
+        "script:6: `short` is an MLflow scorer that only `make` makes: call it at the end of the script, as "
+        "`metric = make()`, and name script:metric",
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", INSIDE)
+@pytest.mark.parametrize("entry", [None, "make"])
+def test_what_a_function_makes_is_called_and_named(dialect: str, entry: str | None) -> None:
+    source, says = INSIDE[dialect]
+    with pytest.raises(EvaluatorError) as caught:
+        parse_evaluator(source, "script", entry=entry)
+    assert str(caught.value) == says
+    made = source + "\n\nmetric = make('a')\n"
+    evaluator = parse_evaluator(made, "script", entry="metric")
+    assert (evaluator.dialect, evaluator.entry) == (dialect, "metric")
+    assert parse_evaluator(made, "script").entry == "metric"
+
+
+def test_a_function_of_a_row_beside_it_is_called_as_ever() -> None:
+    source = INSIDE["inspect"][0] + "\n\ndef evaluate(output, reference):\n    return output == reference\n"
+    assert parse_evaluator(source, "script").dialect is None

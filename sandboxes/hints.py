@@ -130,7 +130,7 @@ def one_file(why: str) -> str:
 
 
 _OF_WINDOWS = frozenset(("winreg", "_winreg", "msvcrt", "winsound", "_winapi", "nt", "_overlapped", "msilib"))
-_NO_SCREEN = frozenset(("tkinter", "_tkinter", "turtle", "curses", "_curses", "readline", "idlelib"))
+_NO_SCREEN = frozenset(("tkinter", "_tkinter", "turtle", "curses", "_curses", "idlelib"))
 _SCREEN = "a sandbox has no screen, no terminal and no keyboard; do without it"
 _REMOVED = dict.fromkeys(("asynchat", "asyncore", "distutils", "imp", "smtpd"), (3, 12)) | dict.fromkeys(
     (
@@ -149,6 +149,7 @@ _WRITING = (
     r"""(?:,\s*|\bmode=)["'][wax]b?t?\+?["']|"""
     r"""\b(?:FileHandler|makedirs|mkdir|touch|write_\w+|to_(?:csv|json)|save\w*)\("""
 )
+_ROOTS = frozenset("home Users root mnt data opt srv var usr etc media content kaggle workspace Volumes".split())
 _MOST = 80  # characters of a path that a step repeats
 
 
@@ -166,6 +167,8 @@ def _file(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     stem = path.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(".")[0]
     name = re.sub(r"\W+", "_", stem).strip("_").upper()
     name = name if name and name.isascii() and not name[0].isdigit() else "DATA"
+    if path.startswith("/") and path.split("/")[1] not in _ROOTS:  # made of `__file__`, which says nothing of yours
+        path = f"PATH/{path.rpartition('/')[2]}"
     return (
         f"a script sees none of your files; {ours}{Setting('sandbox.files', {name: path})}, "
         f'and open os.environ["{name}"]'
@@ -265,6 +268,23 @@ _BY_OS = r"\bos\.(?:exec|posix_spawn)|<frozen os>"
 _NOT_SHARED = "memory is not shared here: mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE)"
 _LOCALE = "the sandbox has the locale C.UTF-8 alone; write the format out"
 _BESIDE = one_file("a relative import means a file beside the script")
+_FRAME = re.compile(r'File "([^"]+)"')
+
+
+def _relative(match: re.Match[str], failure: Failure, place: Place) -> str:
+    """For a file of the script's own, or for an installed package that has the import."""
+    frames = _FRAME.findall(failure.traceback)
+    _, *inside = re.split(r"/(?:packages|site|site-packages)/", frames[-1] if frames else "")
+    if not inside:
+        return _BESIDE
+    package = inside[-1].partition("/")[0].removesuffix(".py")
+    return (
+        f"that import is in the installed package `{package}`, and not in the script: this version of it does not work "
+        f"as packages are installed here, from wheels alone; declare another one: "
+        f"{Setting('sandbox.packages', [f'{package}==VERSION'])}"
+    )
+
+
 _ABOVE = (
     "a script runs in a folder of its own, with nothing above it or beside it: copy what it imports from there into it"
 )
@@ -344,10 +364,10 @@ _ROWS = (
     _Row("box", r".*\[Errno (?:13\] Permission denied|-[235]\] (?:Temporary|Name or|No address))", _no_network),
     _Row("box", r"KeyError: 'getpwuid\(\): uid not found", 'there is no list of users: take os.environ["USER"]'),
     _Row("box", r"OSError: \[Errno 25\]", _SCREEN),
-    _Row("box", r"ImportError: lib(?:n?curses|tk|tcl|readline|X11|GL|gtk|Qt)\S*\.so", _SCREEN),
+    _Row("box", r"ImportError: lib(?:n?curses|tk|tcl|X11|GL|gtk|Qt)\S*\.so", _SCREEN),
     _Row("wasm box", r"(?:\w+\.)?Error: unsupported locale setting", _LOCALE),
     # Python in both.
-    _Row("wasm box", r"ImportError: attempted relative import", _BESIDE),
+    _Row("wasm box", r"ImportError: attempted relative import", _relative),
     _Row("wasm", r"FileNotFoundError: \[Errno 44\] No usable temporary directory", _WRITE["wasm"]),
     _Row("box", r"FileNotFoundError: \[Errno 2\] No usable temporary directory", _NO_TMP),
     _Row(

@@ -316,3 +316,22 @@ def test_a_tier_without_a_folder_names_what_it_lacks() -> None:
             return found
 
     assert [step in hint for step, hint in zip(tries.values(), asyncio.run(said()), strict=True)] == [True] * len(tries)
+
+
+def test_a_path_that_the_script_makes_of_its_own_place_is_not_taken_for_yours() -> None:
+    def step(path: str) -> str:
+        return str(next_step(Failure("FileNotFoundError", f"[Errno 2] No such file or directory: '{path}'"), BOX))
+
+    assert '{"TASKS": "PATH/tasks.json"}' in step("/tasks.json")
+    assert '{"TASKS": "PATH/tasks.json"}' in step("/more/tasks.json")
+    assert '{"TASKS": "/home/me/tasks.json"}' in step("/home/me/tasks.json")
+    assert '{"TASKS": "more/tasks.json"}' in step("more/tasks.json")
+
+
+def test_a_relative_import_of_an_installed_package_is_not_the_scripts() -> None:
+    own = 'File "evaluator.py", line 1'
+    text = "attempted relative import with no known parent package"
+    inside = Failure("ImportError", text, f'{own}\nFile "/packages/latex2sympy2.py", line 9')
+    assert "in the installed package `latex2sympy2`" in str(next_step(inside, BOX))
+    assert 'packages=["latex2sympy2==VERSION"]' in str(next_step(inside, BOX))
+    assert "a file beside the script" in str(next_step(Failure("ImportError", text, own), BOX))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-from types import ModuleType
 
 from .frame import ROW, TYPE_CHECKING, load, words
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Coroutine, Mapping
+    from types import ModuleType
     from typing import Any
 
 
@@ -19,7 +18,7 @@ def opened(source: str, **variables: str) -> ModuleType:
     """
     The script, loaded where its vendor's package finds what it looks for.
 
-    A sandbox has neither variables nor a home, nor what shells need; packages ask for these when they are imported.
+    A sandbox has neither variables nor a home; packages ask for these when they are imported.
     """
     os.environ.update(variables)
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")  # a process with a thread is not forked
@@ -28,10 +27,6 @@ def opened(source: str, **variables: str) -> ModuleType:
 
         with contextlib.suppress(FileNotFoundError):  # WebAssembly has no folder
             os.environ["HOME"] = tempfile.gettempdir()
-    try:
-        __import__("readline")
-    except ImportError:
-        sys.modules["readline"] = ModuleType("readline")
     return load(source)
 
 

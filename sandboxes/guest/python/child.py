@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import time
+from types import ModuleType
 
 from .. import harness, wire
 from ..box import confine
@@ -42,6 +43,19 @@ _write = os.write
 _CHUNK = 1 << 16
 _pack = wire.RESULT.pack
 _Random = random.Random
+
+
+def _no_terminal() -> ModuleType:
+    """In place of `readline`, whose library no sandbox has: what packages set there for a terminal does nothing."""
+
+    def member(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_: None
+
+    module = ModuleType("readline")
+    module.__dict__["__getattr__"] = member
+    return module
 
 
 def run(
@@ -103,6 +117,7 @@ def load(request: str) -> tuple[harness.Function | None, bytes]:
 
     def step() -> str:
         script = _scan(request, 0)[0]
+        sys.modules.setdefault("readline", _no_terminal())
         found = harness.load(script["source"], script["entrypoint"])
         if getattr(getattr(found.body, "__code__", None), "co_flags", 0) & _COROUTINE:
             import asyncio  # noqa: F401  (once here, rather than in every fork)

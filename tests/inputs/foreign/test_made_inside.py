@@ -10,7 +10,7 @@ from runner.inputs.evaluators.load import parse_evaluator
 INSIDE = {
     "ragas": (
         "from ragas.metrics import discrete_metric\n\n\ndef make(llm):\n    @discrete_metric(name='cites')\n"
-        "    def cites(response, source):\n        return '[1]' in response\n    return cites\n",
+        "    def cites(response, source):\n        return 'pass' if '[1]' in response else 'fail'\n    return cites\n",
         "script:6: `cites` is a Ragas metric that only `make` makes: call it at the end of the script with what it "
         "needs, as `metric = make(llm=…)`, and name script:metric; `llm` is for the script to make, as evalcell brings "
         "no model",
@@ -23,8 +23,8 @@ INSIDE = {
         "needs, as `metric = make(word=…)`, and name script:metric",
     ),
     "mlflow": (
-        "from mlflow.genai import scorer\n\n\ndef make():\n    @scorer\n    def short(outputs):\n"
-        "        return len(outputs) < 9\n    return short\n",
+        "from mlflow.genai import scorer\n\n\ndef make(most=9):\n    @scorer\n    def short(outputs):\n"
+        "        return len(outputs) < int(most)\n    return short\n",
         "script:6: `short` is an MLflow scorer that only `make` makes: call it at the end of the script, as "
         "`metric = make()`, and name script:metric",
     ),
@@ -38,7 +38,7 @@ def test_what_a_function_makes_is_called_and_named(dialect: str, entry: str | No
     with pytest.raises(EvaluatorError) as caught:
         parse_evaluator(source, "script", entry=entry)
     assert str(caught.value) == says
-    made = source + "\n\nmetric = make('a')\n"
+    made = source + "\n\nmetric = make('9')\n"
     evaluator = parse_evaluator(made, "script", entry="metric")
     assert (evaluator.dialect, evaluator.entry) == (dialect, "metric")
     assert parse_evaluator(made, "script").entry == "metric"

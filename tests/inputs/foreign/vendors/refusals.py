@@ -62,8 +62,8 @@ def test_what_was_measured_is_a_column() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("dialect", INSIDE)
 def test_what_a_function_of_the_script_makes_scores_rows(dialect: str) -> None:
-    source = INSIDE[dialect][0] + "\n\nmetric = make('[1]')\n"
-    rows = [{"output": "[1]", "source": "s"}, {"output": "a longer text", "source": "s"}]
+    source = INSIDE[dialect][0] + "\n\nmetric = make('9')\n"
+    rows = [{"output": "[1] 9", "source": "s"}, {"output": "a longer text", "source": "s"}]
     results = runner.evaluate(parse_evaluator(source, "script"), rows).results
     assert [one.outcome for one in results] == ["scored"] * 2, [one.error for one in results]
     first, second = ((one.label, one.score) for one in results)

@@ -149,7 +149,8 @@ _WRITING = (
     r"""(?:,\s*|\bmode=)["'][wax]b?t?\+?["']|"""
     r"""\b(?:FileHandler|makedirs|mkdir|touch|write_\w+|to_(?:csv|json)|save\w*)\("""
 )
-_ROOTS = frozenset("home Users root mnt data opt srv var usr etc media content kaggle workspace Volumes".split())
+_ROOTS = {"home", "Users", "root", "mnt", "data", "opt", "srv", "var", "usr", "etc", "media", "content", "kaggle"}
+_ROOTS |= {"workspace", "Volumes"}
 _MOST = 80  # characters of a path that a step repeats
 
 

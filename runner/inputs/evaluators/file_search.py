@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.entrypoint import NAME
-from runner.inputs.evaluators.foreign.module import ScriptModule, dotted, read_python
 from sandboxes.wording import Setting
+
+if TYPE_CHECKING:
+    from runner.inputs.evaluators.foreign.module import ScriptModule
 
 _FUNCTIONS = {f"os.path.{name}" for name in ("exists", "lexists", "isfile", "isdir", "getsize", "getmtime")}
 _FUNCTIONS |= {"os.listdir", "os.walk", "os.scandir", "os.access", "glob.glob", "glob.iglob"}
@@ -43,6 +46,8 @@ def _searches(evaluator: Evaluator) -> list[tuple[int, str]]:
         or not _MAYBE.search(evaluator.source)
     ):
         return []
+    from runner.inputs.evaluators.foreign.module import read_python  # here: few scripts look for files
+
     module = read_python(evaluator.source, evaluator.name)
     paths = any(what.partition(".")[0] == "pathlib" for what in module.imports.values())
     found = []
@@ -56,6 +61,8 @@ def _searches(evaluator: Evaluator) -> list[tuple[int, str]]:
 
 def _search(module: ScriptModule, call: ast.Call, paths: bool, caught: bool) -> str | None:
     """The call as a function that looks for files; where its error is caught, one that opens them, too."""
+    from runner.inputs.evaluators.foreign.module import dotted
+
     name = module.whole_name(dotted(call.func))
     if name in _FUNCTIONS or (caught and name in _READING):
         return name

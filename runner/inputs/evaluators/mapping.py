@@ -352,7 +352,8 @@ def _source(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) -> 
     # What another is mapped to is its own; and `outputs.answer` gives a part of `output`.
     aliases = (one for one in parameter.columns if name not in BY_NAME or one not in paths.values())
     names = tuple(dict.fromkeys((*aliases, name)))
-    in_parts = any(one.startswith(f"{column}.") for one in paths for column in parameter.columns)
+    given = (*paths, *evaluator.mapping.literals, *asked.literals)
+    in_parts = any(f"{one}.".startswith(f"{column}.") for one in given for column in parameter.columns)
     return made(required=parameter.required and not in_parts, literal=default, names=names)
 
 

@@ -12,6 +12,17 @@ function evalcellPart(entry, self, code) {
   /** @type {any} */
   let ready = null;
 
+  /** The object that a value is, or is the JSON of: in CSV, objects are texts. @param {any} value */
+  function objectOf(value) {
+    if (isObject(value)) return value;
+    if (typeof value !== "string" || !value.trimStart().startsWith("{")) return null;
+    try {
+      return JSON.parse(value);
+    } catch {
+      return null;
+    }
+  }
+
   /** A row as promptfoo's context. @param {any} row */
   function contextOf(row) {
     const metadata = row.metadata ?? {};
@@ -26,29 +37,41 @@ function evalcellPart(entry, self, code) {
     /** @type {any} */
     const config = {};
     for (const name of Object.keys(row)) {
-      if (name.startsWith("vars.")) vars[name.slice(5)] = row[name];
-      else if (!words.has(name)) config[name] = row[name];
+      if (!words.has(name) && !name.startsWith("vars.") && !name.startsWith("providerResponse.")) config[name] = row[name];
     }
-    const prompt = vars.prompt ?? given;
+    /** What was given as a part of the context, or the column that has its name. @param {string[]} names */
+    const own = (...names) => {
+      const values = names.map((name) => config[name] ?? metadata[name]);
+      for (const name of names) delete config[name];
+      return values.find((value) => value !== undefined && value !== null);
+    };
+    const test = objectOf(own("test"));
+    for (const each of [objectOf(metadata.vars), objectOf(test?.vars)]) Object.assign(vars, each ?? {});
+    for (const name of Object.keys(row)) if (name.startsWith("vars.")) vars[name.slice(5)] = row[name];
+    const bound = config.providerResponse;
+    const response = own("providerResponse", "provider_response");
+    const responded = { output: row.output, ...objectOf(response) };
+    if (bound !== undefined && bound !== null && objectOf(bound) === null) {
+      throw new TypeError(`the row's providerResponse is ${short(bound)}, and promptfoo's is an object`);
+    }
+    const prompt = vars.prompt?.raw ?? vars.prompt ?? given;
+    const logProbs = own("logProbs", "log_probs") ?? responded.logProbs;
+    const trace = own("trace");
     /** @type {any} */
     const context = {
-      prompt: typeof prompt === "string" ? prompt : undefined,
+      prompt: typeof prompt === "string" ? prompt : vars.prompt && typeof prompt === "object" ? JSON.stringify(prompt) : undefined,
       vars,
-      test: { vars, metadata },
-      logProbs: undefined,
-      provider: config.provider ?? metadata.provider ?? undefined,
-      providerResponse: { output: row.output },
+      test: { metadata, ...test, vars },
+      logProbs,
+      provider: own("provider"),
+      providerResponse: responded,
     };
-    for (const key of ["test", "providerResponse"]) {
-      // A column that has what the context of promptfoo has there.
-      const own = config[key] ?? metadata[key];
-      delete config[key];
-      if (isObject(own)) Object.assign(context[key], own);
-    }
-    delete config.provider;
-    if (isObject(metadata.config)) context.config = { ...metadata.config, ...config };
+    if (trace !== undefined) context.trace = objectOf(trace) ?? trace;
+    const configured = objectOf(metadata.config);
+    if (configured !== null) context.config = { ...configured, ...config };
     else if (Object.keys(config).length) context.config = config;
-    if (Object.keys(metadata).length) context.metadata = metadata;
+    if (isObject(responded.metadata)) context.metadata = responded.metadata;
+    else if (Object.keys(metadata).length) context.metadata = metadata;
     return context;
   }
 

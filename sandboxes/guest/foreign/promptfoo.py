@@ -61,6 +61,18 @@ def _compiled(code: str) -> Callable[..., Any]:
     return named(module, "main")
 
 
+def _object(value: Any) -> dict[str, Any] | None:
+    """The object that a value is, or is the JSON of: in CSV, objects are texts."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        import json
+
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, dict) else None
+
+
 def context_of(row: dict[str, Any]) -> dict[str, Any]:
     """A row as promptfoo's context: its columns are `vars`, what was set is `config`."""
     metadata = row.get("metadata") or {}
@@ -73,27 +85,55 @@ def context_of(row: dict[str, Any]) -> dict[str, Any]:
     if "reference" in row:
         values["reference"] = row["reference"]
         values.setdefault("expected", row["reference"])
-    values.update(below(row, "vars."))
-    config = {name: row[name] for name in row if name not in ROW and not name.startswith("vars.")}
-    prompt = values.get("prompt", given)
-    context: dict[str, Any] = {
-        "prompt": prompt if isinstance(prompt, str) else None,
-        "vars": values,
-        "test": {"vars": values, "metadata": metadata},
-        "provider": config.pop("provider", metadata.get("provider")),
-        "providerResponse": {"output": row.get("output")},
+    config = {
+        name: row[name] for name in row if name not in ROW and not name.startswith(("vars.", "providerResponse."))
     }
-    for key in ("test", "providerResponse"):  # a column that has what the context of promptfoo has there
-        own = config.pop(key, metadata.get(key))
-        if isinstance(own, dict):
-            context[key] = {**context[key], **own}
-    if isinstance(metadata.get("config"), dict):
-        config = {**metadata["config"], **config}
+
+    def own(*names: str) -> Any:
+        """What was given as a part of the context, or the column that has its name."""
+        found = [config.pop(name, None) or metadata.get(name) for name in names]
+        return next((value for value in found if value is not None), None)
+
+    bound = config.get("providerResponse")
+    if bound is not None and _object(bound) is None:
+        raise TypeError(f"the row's providerResponse is {words(bound)}, and promptfoo's is an object")
+    test = _object(own("test")) or {}
+    for each in (metadata.get("vars"), test.get("vars")):
+        values.update(_object(each) or {})
+    values.update(below(row, "vars."))
+    response = {"output": row.get("output"), **(_object(own("providerResponse", "provider_response")) or {})}
+    logged, trace = own("logProbs", "log_probs"), own("trace")
+    context: dict[str, Any] = {
+        "prompt": _prompt(values.get("prompt"), given),
+        "vars": values,
+        "test": {"metadata": metadata, **test, "vars": values},
+        "provider": own("provider"),
+        "providerResponse": response,
+    }
+    if (logged := response.get("logProbs") if logged is None else logged) is not None:
+        context["logProbs"] = logged
+    if trace is not None:
+        context["trace"] = _object(trace) or trace
+    config = {**(_object(metadata.get("config")) or {}), **config}
     if config:
         context["config"] = config
-    if metadata:
+    if isinstance(response.get("metadata"), dict):
+        context["metadata"] = response["metadata"]
+    elif metadata:
         context["metadata"] = metadata
     return context
+
+
+def _prompt(value: Any, given: Any) -> str | None:
+    """The text of a prompt: chat messages are JSON there."""
+    if isinstance(value, dict):
+        value = value.get("raw", value)
+    if isinstance(value, dict | list):
+        import json
+
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    value = given if value is None else value
+    return value if isinstance(value, str) else None
 
 
 def result(value: Any) -> Any:

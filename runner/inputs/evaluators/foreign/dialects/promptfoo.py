@@ -12,6 +12,7 @@ from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.evidence import reads_object, row_keys
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, only
+from runner.inputs.evaluators.foreign.paths import paths_read
 from runner.inputs.evaluators.foreign.reads import keys
 from runner.inputs.evaluators.foreign.types import INLINE, ForeignDialect, Found, row
 from runner.inputs.evaluators.likely import is_reference
@@ -24,14 +25,13 @@ _KEYS = {
     *("provider_response", "log_probs"),
 }
 """Of the context."""
-_RESPONSE = re.compile(
-    r"provider(?:Response|_response)[\"']?(?:\)|\]|, *(?:None|\{\})\)| *or *\{\}\))*"
-    r"(?:\??\.|\[|\.get\()+[\"']?(?:metadata|tokenUsage|token_usage|cost|cached|raw|latencyMs|error)\b"
-)
-"""Reads more of the provider's response than its output, which only a column can give."""
 _PROVIDER = re.compile(
     r"\b(?:context|ctx|_context)\??\.provider\b(\?)?|[({,]\s*provider\s*(?:,[^(){}]*)?\}\s*\)\s*(?:=>|\{)"
 )
+_ASIDE = {"providerResponse": ("providerResponse", "provider_response"), "logProbs": ("logProbs",), "trace": ("trace",)}
+"""What of the context only a column can give, with the columns that do."""
+_PLAIN = {"", "output", "get", "keys", "values", "items"}
+"""What is read of the provider's response and needs no column."""
 _CONTEXT = ("context", "ctx", "_context", PATTERN)
 
 
@@ -70,14 +70,33 @@ def _parameters(module: ScriptModule, function: Function) -> tuple[Parameter, ..
         names = [key.name for key in keys(module, function.name, *every)]
     asked = [one for one in dict.fromkeys(names) if one not in BY_NAME and is_reference(one)]
     fields = [Parameter(name=f"vars.{one}", required=False, columns=(one,)) for one in asked]
-    if _RESPONSE.search(module.source):
-        fields.append(Parameter(name="providerResponse", columns=("providerResponse", "provider_response")))
-    return (*row(), *fields, *_provider(module, function))
-
-
-def _provider(module: ScriptModule, function: Function) -> Iterator[Parameter]:
-    """The provider of a script that reads it of its context, in the function or in one that it hands this to."""
     own = (*function.names, "context")[1]
+    return (*row(), *fields, *_aside(module.source, own), *_provider(module, function, own))
+
+
+def _aside(source: str, own: str = "context") -> Iterator[Parameter]:
+    """What a script reads of its context, called `own`, that is none of a row's words."""
+    names = {name: "" for name in ("context", "ctx", own) if name != PATTERN}
+    names |= {"providerResponse": "providerResponse", "provider_response": "providerResponse"}
+    read = paths_read(source, names, second=own == PATTERN)
+    heads = {path.partition(".")[0] for path in read}
+    response = {path.split(".")[1] for path in read if path.startswith("providerResponse.")} - _PLAIN
+    # The metadata of the response is the context's, too; where there is none, it is the row's other columns.
+    within = [path.split(".")[-1] for path in sorted(read) if re.fullmatch(r"(providerResponse\.)?metadata\.\w+", path)]
+    of_row = "metadata" in heads and response <= {"metadata"}
+    for name, columns in _ASIDE.items():
+        if name != "providerResponse":
+            if name in heads:
+                yield Parameter(name=name, columns=columns)
+        elif response or of_row:
+            yield Parameter(name=name, required=not of_row, columns=columns)
+    if of_row and within:
+        every = dict.fromkeys((*_ASIDE["providerResponse"], *within))
+        yield Parameter(name="providerResponse.metadata", columns=tuple(every))
+
+
+def _provider(module: ScriptModule, function: Function, own: str) -> Iterator[Parameter]:
+    """The provider of a script that reads it of its context, in the function or in one that it hands this to."""
     if module.language == "typescript":
         read = [bool(found[1]) for found in _PROVIDER.finditer(module.source)]
     else:
@@ -96,7 +115,9 @@ def _takes_context(module: ScriptModule, function: Function) -> bool:
     """False for one whose second parameter is text, such as a reference, or documents by the name `context`."""
     if len(function.names) < 2 or function.names[1].startswith("_"):
         return True
-    return reads_object(module, function, function.names[1], _KEYS) is not False
+    if reads_object(module, function, function.names[1], _KEYS) is not False:
+        return True
+    return any(path.split(".")[0] in _KEYS for path in paths_read(module.source, {function.names[1]: ""}))
 
 
 def _refuse_unnamed(module: ScriptModule) -> None:
@@ -125,7 +146,7 @@ def read_inline(source: str, where: str, language: Language) -> Found:
             f"{where} has a tag of a template ({{% … %}}); evalcell fills names and filters: write it out"
         )
     words = "an expression" if "\n" not in source.strip() else "lines that return"
-    return Found(INLINE, signature=f"{words} of output and context")
+    return Found(INLINE, (*row(), *_aside(source)), signature=f"{words} of output and context")
 
 
 def _program(evaluator: Evaluator) -> str:

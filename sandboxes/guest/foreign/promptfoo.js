@@ -2,10 +2,11 @@
 /** Calls promptfoo's JavaScript assertions. It stands behind the script, in the same module. */
 
 /**
- * What takes a row's words. `self` gives what the script exports; `code` is that of a config instead.
- * @param {string} entry @param {(() => any) | null} self @param {string} code
+ * What takes a row's words. `self` gives what the script exports, `own` the function where it exports none; for code of
+ * a config it is that.
+ * @param {string} entry @param {(() => any) | null} self @param {any} own
  */
-function evalcellPart(entry, self, code) {
+function evalcellPart(entry, self, own) {
   const { invalid, isObject, short } = evalcellWords();
   const shapes = "return a boolean, a finite number, or an object with pass, score and reason";
   const words = new Set(["output", "reference", "input", "metadata"]);
@@ -40,23 +41,23 @@ function evalcellPart(entry, self, code) {
       if (!words.has(name) && !name.startsWith("vars.") && !name.startsWith("providerResponse.")) config[name] = row[name];
     }
     /** What was given as a part of the context, or the column that has its name. @param {string[]} names */
-    const own = (...names) => {
+    const part = (...names) => {
       const values = names.map((name) => config[name] ?? metadata[name]);
       for (const name of names) delete config[name];
       return values.find((value) => value !== undefined && value !== null);
     };
-    const test = objectOf(own("test"));
+    const test = objectOf(part("test"));
     for (const each of [objectOf(metadata.vars), objectOf(test?.vars)]) Object.assign(vars, each ?? {});
     for (const name of Object.keys(row)) if (name.startsWith("vars.")) vars[name.slice(5)] = row[name];
     const bound = config.providerResponse;
-    const response = own("providerResponse", "provider_response");
+    const response = part("providerResponse", "provider_response");
     const responded = { output: row.output, ...objectOf(response) };
     if (bound !== undefined && bound !== null && objectOf(bound) === null) {
       throw new TypeError(`the row's providerResponse is ${short(bound)}, and promptfoo's is an object`);
     }
     const prompt = vars.prompt?.raw ?? vars.prompt ?? given;
-    const logProbs = own("logProbs", "log_probs") ?? responded.logProbs;
-    const trace = own("trace");
+    const logProbs = part("logProbs", "log_probs") ?? responded.logProbs;
+    const trace = part("trace");
     /** @type {any} */
     const context = {
       prompt: typeof prompt === "string" ? prompt : vars.prompt && typeof prompt === "object" ? JSON.stringify(prompt) : undefined,
@@ -149,12 +150,12 @@ function evalcellPart(entry, self, code) {
   return async (/** @type {any} */ row) => {
     const context = contextOf(row);
     if (self === null) {
-      const filled = /\{\{|\{#/.test(code) ? evalcellRender(code, context.vars) : null;
-      ready ??= filled === null ? await compiled(code) : null;
+      const filled = /\{\{|\{#/.test(own) ? evalcellRender(own, context.vars) : null;
+      ready ??= filled === null ? await compiled(own) : null;
       const called = ready ?? (await compiled(/** @type {string} */ (filled)));
       return judged(await called(row.output, context, undefined));
     }
-    ready ??= named(await self());
+    ready ??= named(await self()) ?? own();
     if (typeof ready !== "function") throw new ReferenceError(`the script exports no function named ${entry}`);
     return judged(await ready(row.output, context));
   };

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import runner
 from runner.core.errors import EvaluatorError
 from runner.inputs.evaluators.load import parse_evaluator
 from tests.inputs.foreign.published import OBJECTS, Published, check
@@ -241,3 +244,29 @@ def test_what_a_script_cannot_have_is_named() -> None:
         parse_evaluator(
             "module.exports = (output, context) => true;\n", "a.cjs", language="typescript", failures="as-zero"
         )
+
+
+@pytest.mark.parametrize("export", ["", "export "])
+@pytest.mark.parametrize(
+    ("signature", "body", "dialect"),
+    [
+        (
+            "{ outputs, referenceOutputs }",
+            "{ key: 'same', score: outputs?.route === referenceOutputs?.route }",
+            "langsmith",
+        ),
+        ("run, example", "{ key: 'same', score: run.outputs.route === example.outputs.route }", "langsmith"),
+        ("output, context", "output.route === context.vars.expected.route", "promptfoo"),
+    ],
+)
+def test_a_function_that_is_not_exported_is_read_as_one_that_is(
+    export: str, signature: str, body: str, dialect: Any
+) -> None:
+    default = "default " if export and dialect == "promptfoo" else ""
+    source = f"{export}{default}function same({signature}) {{ return {body}; }}\n".replace(
+        "return {", "return ({"
+    ).replace("}; }", "}); }")
+    entry = "default" if default else "same"
+    evaluator = parse_evaluator(source, "script", language="typescript", entry=entry, dialect=dialect)
+    rows = [{"output": {"route": "a"}, "reference": {"route": one}} for one in "ab"]
+    assert [one.score for one in runner.evaluate(evaluator, rows).results] == [1.0, 0.0]

@@ -55,6 +55,10 @@ def read_javascript(source: str, where: str) -> ScriptModule:
     common = None if script.exported or "exports" not in source else _common(script, module)
     module.functions |= common or {}
     module.is_common = common is not None
+    if not script.exported and not module.is_common and script.bindings.keys().isdisjoint(PAGES):
+        for name, node in script.bindings.items():  # a script that exports nothing is read as if it did
+            if found := _function(script, node, name):
+                module.functions.setdefault(name, found)
     if module.is_common:
         for required in REQUIRED.finditer(source):
             if required[2].removeprefix("node:") not in BUILT_IN:

@@ -15,9 +15,8 @@ flags of all Workers.
 """
 
 OPEN = "the modules of Node that are available: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
-NO_MODULES = (
-    "npm packages and other modules are not available to TypeScript evaluators yet; copy the code into the script"
-)
+_ALONE = "copy the scoring function alone, with what it uses, into a file of its own and run that"
+NO_MODULES = f"npm packages and other modules are not available to TypeScript evaluators yet; {_ALONE}"
 
 PURE = """
     assert assert/strict async_hooks buffer console constants crypto events path path/posix path/win32 punycode
@@ -38,7 +37,7 @@ def import_problem(specifier: str) -> str | None:
     if specifier in CLOSED.split():
         return f"it is a module of Node that scripts in a sandbox do not have; {OPEN}"
     if scheme in ("http", "https") and colon:
-        return "nothing is loaded from the network; copy the code into the script"
+        return f"nothing is loaded from the network; {_ALONE}"
     if scheme == "jsr" and colon:
-        return "packages of JSR are not available to TypeScript evaluators yet; copy the code into the script"
+        return f"packages of JSR are not available to TypeScript evaluators yet; {_ALONE}"
     return NO_MODULES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sandboxes import Execution
+from sandboxes.deno.modules import import_problem
 from tests.deno.opened import Opened
 
 pytestmark = pytest.mark.rotating("deno", "deno")
@@ -160,3 +161,12 @@ def test_what_only_computes_is_there(opened: Opened) -> None:
     names = ["Intl", "URL", "TextEncoder", "structuredClone", "crypto", "WebAssembly", "setTimeout", "queueMicrotask"]
     found = opened.each([f"typeof {name} !== 'undefined'" for name in names])
     assert [e.value for e in found] == [True] * len(names)
+
+
+@pytest.mark.parametrize(
+    "specifier", ["dotenv/config", "@mastra/core/evals", "evalite", "jsr:@std/fs", "https://a.b/c.js"]
+)
+def test_of_a_file_with_a_package_the_scoring_function_alone_is_to_be_run(specifier: str) -> None:
+    assert "copy the scoring function alone, with what it uses, into a file of its own" in (
+        import_problem(specifier) or ""
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
@@ -23,12 +22,11 @@ from runner.engine.scoring.worst import Worst
 from runner.inputs.evaluators.mapping import bind
 from runner.inputs.evaluators.parameters import about
 from runner.inputs.evaluators.returns import return_notes
+from runner.inputs.evaluators.typescript.type_errors import that_count
 from runner.runs.stored import prepare
 from sandboxes.base import Problem
 
 _TRIED = 3
-_TYPES = re.compile(r"\(TS(2304|2307|2552)\)")
-"""What the compiler says of names and modules that it does not know."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +108,7 @@ class _Tried:
 async def _try(prepared: Prepared, cases: Iterable[Case] | None, tried: _Tried) -> None:
     async with prepared.sandbox as opened:
         every = await opened.problems(prepared.evaluator.source) or []
-        # The types of another's script are not here; Deno strips them when it runs.
-        tried.problems += [one for one in every if prepared.evaluator.entry is None or not _TYPES.search(one.message)]
+        tried.problems += that_count(prepared.evaluator, every)
         if cases is None or tried.problems:
             return
         async with aclosing(prepared.score(cases, opened)) as found:

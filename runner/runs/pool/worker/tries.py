@@ -15,6 +15,7 @@ from typing import Any
 from runner.core.text import whole
 from runner.core.types import Evaluator, Result
 from runner.engine.request import Prepared, RunRequest, prepare
+from runner.inputs.evaluators.typescript.type_errors import that_count
 from runner.runs.pool.types import TriedRow, TryReply
 from runner.runs.pool.worker.lease import Lease
 from runner.runs.pool.worker.sandboxes import Sandboxes
@@ -77,7 +78,7 @@ async def checked(evaluator: Evaluator, config: SandboxConfig, sandboxes: Sandbo
     if not prepared.sandbox.capabilities.checks:
         return []
     async with Lease(sandboxes, prepared.sandbox, dry=True) as lease:
-        return await lease.problems(evaluator.source) or []
+        return that_count(evaluator, await lease.problems(evaluator.source) or [])
 
 
 def _row(

@@ -1,0 +1,42 @@
+"""Which of the compiler's problems with a script count."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from runner.core.types import Evaluator
+from sandboxes.base import Problem
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_NAMES = re.compile(r"\(TS(2304|2307|2552)\)")
+"""What the compiler says of names and modules that it does not know."""
+_OF_JAVASCRIPT = re.compile(r"\(TS(1\d{3}|2304|2552)\)|^(?!.*\(TS\d+\))", re.DOTALL)
+"""What is wrong with a script without types, too: its syntax, and names that nothing has."""
+_TYPED = {
+    *("type_annotation", "type_arguments", "type_parameters", "type_alias_declaration", "interface_declaration"),
+    *("enum_declaration", "as_expression", "satisfies_expression", "non_null_expression", "abstract_class_declaration"),
+}
+
+
+def that_count(evaluator: Evaluator, problems: list[Problem]) -> list[Problem]:
+    """Without those of types where there are none: in JavaScript, and of other tools, whose types are not here."""
+    if problems and evaluator.language == "typescript" and not _is_typed(evaluator.source):
+        problems = [one for one in problems if _OF_JAVASCRIPT.search(one.message)]
+    # Deno strips the types of another's script when it runs.
+    return [one for one in problems if evaluator.entry is None or not _NAMES.search(one.message)]
+
+
+def _is_typed(source: str) -> bool:
+    """Whether a script has anything that JavaScript has not."""
+    from runner.inputs.evaluators.typescript.parse import Module  # here: the parser takes time to import
+
+    left: list[Node] = [Module(source).root]
+    while left:
+        node = left.pop()
+        if node.type in _TYPED or (node.type == "type" and not node.is_named):
+            return True
+        left += node.children
+    return False

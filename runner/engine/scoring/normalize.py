@@ -27,6 +27,7 @@ _CUT = " … (cut)"
 _WHY = '"why"'
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _REASONS = "reason reasons reasoning comment comments rationale feedback justification why critique thoughts note notes"
+_REASONS += " detail details"
 _MEANT = (
     dict.fromkeys(_REASONS.split(), "explanation")
     | dict.fromkeys(("value", "rating", "grade", "points", "result_score"), "score")
@@ -34,6 +35,11 @@ _MEANT = (
 )
 """What other tools call the parts of a result."""
 _OF_TOOLS = {"name", "key", "score", "value", "comment", "metadata", "dataType", "data_type", "reason", "explanation"}
+_OF_TOOLS |= {"scorer", "evaluator", "metric", "detail", "details"}
+
+
+_NAMES = ("name", "key", "scorer", "evaluator", "metric")
+"""By what other tools' results name their scorer."""
 
 
 class InvalidResultError(ValueError):
@@ -188,7 +194,7 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
 
 def _of_tool(value: Mapping[Any, Any], dialect: Dialect) -> str:
     """For another tool's result, such as `{name, score}` or `{key, score, comment}`: the same as ours."""
-    name = next((key for key in ("name", "key") if isinstance(value.get(key), str)), None)
+    name = next((key for key in _NAMES if isinstance(value.get(key), str)), None)
     kept = {part: key for key in value if (part := _MEANT.get(key, key)) in ("score", "explanation")}
     number = value.get(kept.get("score"))
     if name is None or not isinstance(number, bool | int | float) or value.keys() - _OF_TOOLS:

@@ -385,6 +385,7 @@ def test_verl_takes_the_first_of_a_tuple() -> None:
         ({"name": "exact", "score": 0.5, "metadata": {"a": 1}}, "score: 0.5"),
         ({"key": "exact", "score": True, "comment": "why"}, 'score: 1.0, explanation: "why"'),
         ({"name": "exact", "value": 1, "comment": "why"}, 'score: 1, explanation: "why"'),
+        ({"scorer": "exact", "value": 1, "detail": "why"}, 'score: 1, explanation: "why"'),
     ],
 )
 def test_a_result_of_another_tool_is_told_as_ours(language: Any, value: dict[str, Any], shown: str) -> None:

@@ -211,3 +211,47 @@ def test_an_object_whose_functions_are_called_is_to_be_made_by_the_script() -> N
     )
     assert "`def evaluate(query): return score(query, conn)`" in str(told.value)
     assert "SimpleNamespace" not in str(told.value)
+
+
+SETS = """
+from typing import List, Optional, Set
+
+def recall(relevant: {}, retrieved: List[str], k: int = 2) -> float:
+    return len(relevant & set(retrieved[:k])) / len(relevant)
+"""
+
+
+@pytest.mark.parametrize("kind", ["Set[str]", "set", "'set[str]'", "Optional[Set[str]]", "frozenset"])
+def test_a_set_is_told_with_what_makes_it(kind: str) -> None:
+    rows = [{"relevant": ["a", "b"], "retrieved": ["a", "c"]}]
+    (note,) = runner.evaluate(parse_evaluator(SETS.format(kind), "r.py", entry="recall"), rows).notes
+    assert "`relevant` of recall is declared as a set, and a row has a list" in note
+    step = re.search(r"`(def evaluate[^`]+)`", note)
+    assert step is not None
+    report = runner.evaluate(parse_evaluator(f"{SETS.format(kind)}\n\n{step[1]}\n", "r.py"), rows)
+    assert (report.results[0].score, report.notes) == (0.5, ())
+
+
+ALL_ROWS = """
+def exact_match_score(prediction, ground_truth):
+    return prediction == ground_truth
+
+def best_of(metric, prediction, ground_truths):
+    return max(metric(prediction, one) for one in ground_truths)
+
+def evaluate(prediction, ground_truths):
+    assert len(prediction) == len(ground_truths)
+    total = 0
+    for i, one in enumerate(prediction):
+        total += best_of(exact_match_score, one, ground_truths[i])
+    return total / len(prediction)
+"""
+
+
+def test_an_evaluate_of_all_rows_names_the_functions_of_one() -> None:
+    rows = [{"prediction": "ab c", "ground_truths": ["ab c", "d"]}]
+    (note,) = runner.evaluate(parse_evaluator(ALL_ROWS, "f.py"), rows).notes
+    assert note.startswith("evaluate goes through `prediction`, which is a text in the first row")
+    assert "FILE:exact_match_score" in note
+    lists = [{"prediction": ["a", "b"], "ground_truths": [["a"], ["b"]]}]
+    assert runner.evaluate(parse_evaluator(ALL_ROWS, "f.py"), lists).notes == ()

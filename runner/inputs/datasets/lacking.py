@@ -141,16 +141,17 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
         return []
     if not values:
         return []
+    shapes = [*_shapes(evaluator, values)]
     own = re.compile(rf"\b(?:{'|'.join(map(re.escape, values))})\.(\w+)")
     looks = any(mark in evaluator.source for mark in ('["', "['", "attr(", ".get("))
     looks = looks or any(not hasattr(str, attr) for attr in own.findall(evaluator.source))
     values = {p: value for p, value in values.items() if isinstance(value, dict | list) or (looks and value != "")}
     if not values:
-        return []
+        return shapes
     from runner.inputs.evaluators.foreign.evidence import misfit  # here: few scripts may do so
     from runner.inputs.evaluators.foreign.module import read_python
 
-    module, notes = read_python(evaluator.source, evaluator.name), []
+    module, notes = read_python(evaluator.source, evaluator.name), shapes
     for p, value in values.items():
         if use := misfit(module, evaluator.called, p, value):
             kind = "a text" if isinstance(value, str) else "an object" if isinstance(value, dict) else "a list"
@@ -161,6 +162,37 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
             step = f"; if the row itself is meant, {give}" if whole else ""
             notes.append(f"`{p}` is {kind} in the first row, and the script asks it for {use}, as none has{step}")
     return notes
+
+
+def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
+    """That a set is declared where JSON has a list, and that a text is gone through as the values of all rows are."""
+    sets = "et[" in evaluator.source or "set" in evaluator.source
+    if not sets and not re.search(r"\bfor\b", evaluator.source):
+        return
+    from runner.inputs.evaluators.entries import likely, python_entries
+    from runner.inputs.evaluators.foreign.evidence import goes_through, of_sets
+    from runner.inputs.evaluators.foreign.module import read_python
+    from runner.inputs.evaluators.returns import handed_on
+
+    module, called = read_python(evaluator.source, evaluator.name), evaluator.called
+    if names := [name for name in of_sets(module, called) if isinstance(values.get(name), list)]:
+        own, given = handed_on(evaluator)
+        made = re.sub(rf"(?<![\w=])({'|'.join(names)})(?=,|$)|(?<==)({'|'.join(names)})(?=,|$)", r"set(\1\2)", given)
+        way = f"add `def evaluate({own}): return {called}({made})` to the script, and run that"
+        if called == "evaluate" or "." in called:
+            way = f"make it one there, as by `{names[0]} = set({names[0]})`"
+        yield f"{listed(names)} of {called} is declared as a set, and a row has a list; {way}"
+    for name in (name for name, value in values.items() if isinstance(value, str)):
+        if by := goes_through(module, called, name):
+            entries = python_entries(module.body)
+            others = [one for key, one in entries.items() if key not in (called, by)]
+            some = [one for one in likely(others) if len(one.required) > 1][:3]
+            if some:
+                yield (
+                    f"{called} goes through `{name}`, which is a text in the first row, and gives each part to `{by}`, "
+                    f"as if it had the values of all rows; {listed([one.words for one in some])} likely score a row: "
+                    f"name the one to run after the file, such as FILE:{some[0].name}"
+                )
 
 
 def _place(name: str, rows: int) -> str:

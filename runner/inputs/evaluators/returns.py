@@ -102,14 +102,14 @@ def tuple_step(evaluator: Evaluator) -> str:
     function = evaluator.called
     if function == "evaluate" or evaluator.dialect is not None or "." in function:
         return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
-    own, given = _signature(evaluator)
+    own, given = handed_on(evaluator)
     start = f"def evaluate({own}): return"
     step = f"for its first value add `{start} {function}({given})[0]` to the script and run that"
     words = ", ".join(f'"{one}"' for one in _of_tuple(evaluator.source, evaluator.name, function))
     return step + (f"; for all `{start} dict(zip(({words}), {function}({given})))`" if words else "")
 
 
-def _signature(evaluator: Evaluator) -> tuple[str, str]:
+def handed_on(evaluator: Evaluator) -> tuple[str, str]:
     """
     The parameters of a function that calls the evaluator's, and what it gives to that.
 

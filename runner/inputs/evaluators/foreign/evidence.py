@@ -25,6 +25,7 @@ _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
 _MOST = 50
 _FEW = 8
+_SET = re.compile(r"(Optional\[)?([\w.]+\.)?(set|Set|frozenset|FrozenSet|AbstractSet|MutableSet)\b")
 _EXAMPLES = {"example", "ex", "gold", "sample", "row", "item", "instance"}
 _LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
 _LISTS |= {"solution_strs", "y_pred", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
@@ -232,6 +233,38 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
             f"{'NAME' if name == NAME else own_name}({each})`, without brackets where a row's own values are lists, or "
             "judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
         )
+
+
+def of_sets(module: ScriptModule, entry: str) -> list[str]:
+    """The parameters that a function declares as sets."""
+    function = module.definition(entry)
+    if function is None:
+        return []
+    args = function.args
+    every = [one for one in (*args.posonlyargs, *args.args, *args.kwonlyargs) if one.annotation is not None]
+    return [one.arg for one in every if _SET.match(expression(one.annotation).strip("'\""))]
+
+
+def goes_through(module: ScriptModule, entry: str, name: str) -> str:
+    """The function of the script to which a function hands what it goes through one by one; empty if there is none."""
+    function = module.definition(entry)
+    if function is None:
+        return ""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and len(node.args) > 1]
+    for node in ast.walk(function):
+        if not isinstance(node, ast.For | ast.comprehension):
+            continue
+        over = node.iter
+        if isinstance(over, ast.Call) and expression(over.func) in ("enumerate", "zip", "tqdm", "tqdm.tqdm"):
+            inside = {one.id for one in ast.walk(over) if isinstance(one, ast.Name)}
+        else:
+            inside = {over.id} if isinstance(over, ast.Name) else set()
+        each = {one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)}
+        for call in calls if name in inside else ():
+            handed = any(isinstance(one, ast.Name) and one.id in each for one in call.args)
+            if handed and isinstance(call.func, ast.Name) and call.func.id in module.functions:
+                return call.func.id
+    return ""
 
 
 def goes_through_rows(module: ScriptModule, entry: str, name: str) -> bool:

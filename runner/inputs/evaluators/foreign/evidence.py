@@ -242,7 +242,7 @@ def of_sets(module: ScriptModule, entry: str) -> list[str]:
         return []
     args = function.args
     every = [one for one in (*args.posonlyargs, *args.args, *args.kwonlyargs) if one.annotation is not None]
-    return [one.arg for one in every if _SET.match(expression(one.annotation).strip("'\""))]
+    return [one.arg for one in every if _SET.match(expression(one.annotation or ast.Constant("")).strip("'\""))]
 
 
 def goes_through(module: ScriptModule, entry: str, name: str) -> str:

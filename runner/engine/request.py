@@ -31,6 +31,7 @@ from runner.inputs.evaluators.file_search import file_notes
 from runner.inputs.evaluators.inline import mapped_native
 from runner.inputs.evaluators.load import HowRead, split_entry
 from runner.inputs.evaluators.mapping import Binding, bind
+from runner.inputs.evaluators.own_json import own_json
 from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from sandboxes.base import Sandbox, SandboxConfig
 from sandboxes.groups import one_by_one
@@ -108,8 +109,15 @@ class Prepared:
     @property
     def reading(self) -> Reading:
         """How a text file is read."""
-        declared = () if self.binding is None else self.binding.json_columns
+        declared = () if self.binding is None else (*self.binding.json_columns, *self._own_json())
         return Reading(declared=declared, **{name: getattr(self.request, name) for name in FileSettings.field_names})
+
+    def _own_json(self) -> list[str]:
+        """The columns that the script itself reads as JSON, by their names or by those of its parameters."""
+        if self.binding is None or self.evaluator.language != "python" or self.evaluator.is_inline:
+            return []
+        found = own_json(self.evaluator.source, self.evaluator.name)
+        return [*found, *(column for name, column in self.binding.needs().items() if name in found)]
 
     @property
     def columns(self) -> frozenset[str] | None:

@@ -190,12 +190,14 @@ def expression(node: ast.AST) -> str:
 
 
 def key_of(node: ast.AST) -> tuple[ast.expr, str, Literal["index", "get", "in"]] | None:
-    """The object, the key, and how it is read: `x["key"]`, `x.get("key")`, or `"key" in x`."""
+    """The object, the key, and how it is read: `x["key"]`, `x.get("key")`, `x.pop("key")`, or `"key" in x`."""
     match node:
         case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
             return value, key, "index"
         case ast.Call(func=ast.Attribute(value=value, attr="get"), args=[ast.Constant(value=str(key)), *_]):
             return value, key, "get"
+        case ast.Call(func=ast.Attribute(value=value, attr="pop"), args=[ast.Constant(value=str(key)), *default]):
+            return value, key, "get" if default else "index"
         case ast.Compare(left=ast.Constant(value=str(key)), ops=[ast.In() | ast.NotIn()], comparators=[value]):
             return value, key, "in"
     return None

@@ -143,6 +143,26 @@ def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:
     return [] if function is None else keys_of(function, *objects)
 
 
+def keywords(module: ScriptModule, entry: str, *words: str) -> list[Key]:
+    """The keys that a function reads of its `**kwargs`; if it hands these on, also the `words` that the script has."""
+    function = module.definition(entry)
+    if function is None or function.args.kwarg is None:
+        return []
+    rest = function.args.kwarg.arg
+    read = keys_of(function, rest)
+    owners = {id(own[0]) for node in _body(function) if (own := key_of(node))}
+    every = [one for one in _body(function) if isinstance(one, ast.Name) and one.id == rest and id(one) not in owners]
+    if not any(isinstance(one.ctx, ast.Load) for one in every):
+        return read
+    known = {key.name for key in read}
+    return [*read, *(Key(word, False) for word in words if word not in known and mentions(module, word))]
+
+
+def mentions(module: ScriptModule, name: str) -> bool:
+    """Whether a script has the word anywhere, as a name, a parameter, an attribute or a text."""
+    return re.search(rf"(?<!\w){name}(?!\w)", module.source) is not None
+
+
 def keys_of(function: CallableNode, *objects: str) -> list[Key]:
     """As `keys`, of a function as it is written."""
     found: dict[str, None] = {}

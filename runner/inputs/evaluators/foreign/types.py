@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.types import Evaluator, Parameter
-from runner.inputs.evaluators.likely import is_reference
+from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, is_reference
 from sandboxes.base import Language
 
 if TYPE_CHECKING:
     from runner.inputs.evaluators.foreign.module import Function, ScriptModule
+    from runner.inputs.evaluators.foreign.reads import Key
 
 INLINE = "<inline>"
 """The entry of code that stands in a config file: an expression, or lines."""
@@ -34,20 +35,37 @@ def row(columns: Mapping[str, tuple[str, ...]] | None = None, needs: Collection[
     )
 
 
-def row_by_name(function: Function, own: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Parameter, ...]:
-    """As `row`, of a function that takes a row's columns by their names."""
-    others = tuple(
-        Parameter(name=name, columns=(name,)) for name in function.required if name not in WORDS and name.isidentifier()
+def row_by_name(
+    function: Function,
+    own: Mapping[str, tuple[str, ...]] | None = None,
+    filled: Collection[str] = (),
+    read: Collection[Key] = (),
+) -> tuple[Parameter, ...]:
+    """
+    As `row`, of a function that takes a row's columns by their names.
+
+    `filled` are the names that the tool itself gives the output, and `read` what the function reads of its `**kwargs`.
+    """
+    outputs = {"output", *filled, *(own or {}).get("output", ())}
+    taken = {*WORDS, *outputs, *function.names}
+    required = (*function.required, *(key.name for key in read if key.required and key.name not in function.names))
+    others = {name: True for name in required if name not in (*WORDS, *outputs) and name.isidentifier()}
+    others |= {one.name: False for one in function.parameters if one.name not in others and is_reference(one.name)}
+    others |= {key.name: False for key in read if key.name not in (*taken, *others) and is_reference(key.name)}
+    columns = tuple(
+        Parameter(name=name, required=needed, columns=(name,)) for name, needed in others.items() if name not in WORDS
     )
-    guarded = tuple(
-        Parameter(name=one.name, required=False, columns=(one.name,))
-        for one in function.parameters
-        if not one.required and one.name not in WORDS and is_reference(one.name)
-    )
-    outputs = {"output", "model_output", *(own or {}).get("output", ())}
-    output, *words = row(own, function.required)
+    keys = [key.name for key in read if key.name not in function.names]
+    said = OUTPUTS - REFERENCES - outputs
+    asked = not outputs.isdisjoint(function.names)
+    if not asked and not outputs.isdisjoint(keys) and said.isdisjoint(function.names):
+        alike = [name for name in keys if name in said]  # `kw.get("output") or kw["prediction"]`: one of these
+        columns = tuple(one for one in columns if one.name not in alike)
+        columns += tuple(Parameter(name=name, columns=(*alike, "output")) for name in alike[:1])
+        asked = not alike
+    output, *words = row(own, required)
     # One that names columns alone needs no output.
-    return (output.model_copy(update={"required": not outputs.isdisjoint(function.names)}), *words, *others, *guarded)
+    return (output.model_copy(update={"required": asked}), *words, *columns)
 
 
 _ROW = row()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -26,7 +25,7 @@ from runner.inputs.evaluators.foreign.module import (
     only,
     refuse_arguments,
 )
-from runner.inputs.evaluators.foreign.reads import asks, reads
+from runner.inputs.evaluators.foreign.reads import asks, keywords, mentions, reads
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python_signature import FunctionNode
@@ -59,7 +58,7 @@ class Vendor:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By the row's word: the tool's own names for it."""
     by_column: tuple[str, ...] | None = None
-    """Not None: a function takes columns by its parameters' names, but for these, which the tool fills itself."""
+    """Not None: a function takes columns by its parameters' names, and the output by one of these."""
     makers: tuple[str, ...] = ()
     """The last parts of functions whose value is one of the vendor's, too: `bound = bind_evaluator(words, …)`."""
     bound: str = ""
@@ -148,14 +147,14 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
     if vendor.bound and vendor.bound in module.source:
         return row(vendor.columns)
     if vendor.by_column is not None:
-        left = [
+        own = [
             one.model_copy(
                 update={"required": one.required or (one.name in _GOLD and asks(module, function.name, one.name))}
             )
             for one in function.parameters
-            if one.name not in vendor.by_column
         ]
-        return row_by_name(function._replace(parameters=(*left,)), vendor.columns)
+        rest = keywords(module, function.name, "output")
+        return row_by_name(function._replace(parameters=(*own,)), vendor.columns, vendor.by_column, rest)
     known = dict(vendor.columns)
     first = function.name.partition(".")[0]  # of what is made of a class, that class
     entry = first if first in module.classes else entry
@@ -164,15 +163,10 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
     seldom = [one for one in vendor.fields if one not in read and f".{one}" in module.source]
     fields = [Parameter(name=one, required=not _guards(module, entry, one), columns=(one,)) for one in read]
     fields += [Parameter(name=one, required=False, columns=(one,)) for one in seldom]
-    if "output" in known and not any(_mentions(module, name) for name in ("output", *known["output"])):
+    if "output" in known and not any(mentions(module, name) for name in ("output", *known["output"])):
         others = bool(read) or any(one.required for one in words if one.name != "output")
         words = (words[0].model_copy(update={"required": not others}), *words[1:])
     return (*words, *fields)
-
-
-def _mentions(module: ScriptModule, name: str) -> bool:
-    """Whether a script has the word anywhere, as a name, a parameter, an attribute or a text."""
-    return re.search(rf"(?<!\w){name}(?!\w)", module.source) is not None
 
 
 def _guards(module: ScriptModule, entry: str, name: str) -> bool:

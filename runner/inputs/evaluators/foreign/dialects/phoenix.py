@@ -8,7 +8,7 @@ from runner.core.types import Evaluator
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, maker_of, read_python
-from runner.inputs.evaluators.foreign.reads import asks, keys
+from runner.inputs.evaluators.foreign.reads import asks, keys, keywords
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
 from runner.inputs.evaluators.foreign.vendor import Vendor, packages_of, read_marked
 from runner.inputs.evaluators.python_signature import parameters
@@ -44,6 +44,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     method = _method(module, found.entry)
     function = module.definition(method)
     own = {one.name: one.required for one in parameters(function.args)} if function is not None else {}
+    own |= {key.name: key.required for key in keywords(module, method, "output")}
     needs = {"reference"} if any(asks(module, method, name) for name in _REFERENCE) else set[str]()
     needs |= {"input"} if own.get("input") else set()
     words = {

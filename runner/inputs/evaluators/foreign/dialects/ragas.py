@@ -9,6 +9,7 @@ from runner.core.text import listed, printable, suggestion
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, maker_of, only
+from runner.inputs.evaluators.foreign.reads import keywords
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.inputs.evaluators.foreign.vendor import Vendor, made_inside, packages_of, read_marked
 
@@ -52,7 +53,10 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
             function = made_inside(module, _VENDOR).get(maker) or module.functions[marked.entry]
             own = {"response": "output", "user_input": "input"}
             given = [one.model_copy(update={"name": own.get(one.name, one.name)}) for one in function.parameters]
-            marked = marked._replace(parameters=row_by_name(function._replace(parameters=(*given,)), _COLUMNS))
+            keys = keywords(module, function.name, "response")
+            read = [key._replace(name=own.get(key.name, key.name)) for key in keys]
+            function = function._replace(parameters=(*given,))
+            marked = marked._replace(parameters=row_by_name(function, _COLUMNS, read=read))
         if kind is not None and any(base.rpartition(".")[2] in _MODELS for base in kind.bases):
             raise EvaluatorError(f"{module.where}:{kind.line}: {marked.entry} asks a model, and evalcell calls none")
         return marked

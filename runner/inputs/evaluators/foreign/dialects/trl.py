@@ -9,7 +9,7 @@ from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import Function, ScriptModule, only
-from runner.inputs.evaluators.foreign.reads import keys, uses
+from runner.inputs.evaluators.foreign.reads import keywords, uses
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
 
 _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
@@ -35,9 +35,8 @@ def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]
     yield Parameter(name="input", required=asks, columns=("prompt", "prompts"))
     own = {one.name: one.required for one in function.parameters if one.name not in _GIVEN}
     if function.accepts_any:
-        taken = module.definition(function.name)
-        rest = taken.args.kwarg.arg if taken is not None and taken.args.kwarg else ""
-        own |= {key.name: key.required for key in keys(module, function.name, rest) if key.name not in (*own, *_GIVEN)}
+        read = keywords(module, function.name)
+        own |= {key.name: key.required for key in read if key.name not in (*own, *_GIVEN)}
         yield Parameter(name="metadata", required=own.pop("metadata", False))
         yield Parameter(name="reference", required=own.pop("reference", False))
     for name, required in own.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from runner.core.settings import WORST
@@ -190,10 +190,15 @@ class Worst:
     def _pair(self, call: Call) -> dict[str, Any]:
         """The output and the reference that the call was given, or what comes first in their place."""
         positional = dict(zip((p.name for p in self._parameters if p.positional_only), call.positional, strict=False))
-        given = positional | call.arguments
+        given = own_names(positional | call.arguments)
         first = next((name for name in ("output", *given) if name in given), None)
         second = next((name for name in ("reference", *given) if name in given and name != first), None)
         return {name: given[name] for name in (first, second) if name is not None}
+
+
+def own_names(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as people know them: a key that a column fills, `else.outputs.answer`, as one that is mapped."""
+    return {(own := name.removeprefix("else.")): arguments.get(own, value) for name, value in arguments.items()}
 
 
 def label_text(label: str, limit: int = _NAME) -> str:

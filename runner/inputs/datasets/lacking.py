@@ -53,8 +53,8 @@ def refuse_lacking(
     rows, and MappingError for one of the others. A column that single rows lack fails those rows.
     """
     others = others or {}
-    pairs = [(evaluator, binding, binding.needs()) for evaluator, binding in bound]
-    wanted = [{column, *binding.others.get(name, ())} for _, binding, needs in pairs for name, column in needs.items()]
+    pairs = [(evaluator, binding, _needs(binding)) for evaluator, binding in bound]
+    wanted = [_enough(binding, name, column) for _, binding, needs in pairs for name, column in needs.items()]
     wanted += [{column} for column in others]
     if not wanted:
         return
@@ -64,7 +64,7 @@ def refuse_lacking(
         lacking = {
             parameter: column
             for parameter, column in needs.items()
-            if columns.keys().isdisjoint({column, *binding.others.get(parameter, ())})
+            if columns.keys().isdisjoint(_enough(binding, parameter, column))
         }
         if lacking and (rows or cases.header):
             raise _error(_place(name, rows), named, row, evaluator, binding, lacking)
@@ -76,12 +76,28 @@ def refuse_lacking(
             raise MappingError(f"{_place(name, rows)} has no {listed([column])} {use}{near}; {there}")
 
 
+def _needs(binding: Binding) -> dict[str, str]:
+    """As the binding's own, with what columns of a script's keys may fill, of which there must be one."""
+    return {**binding.needs(), **{name: name for name in binding.keys}}
+
+
+def _enough(binding: Binding, parameter: str, column: str) -> set[str]:
+    """
+    The columns of which one is enough. Those of an output's keys are only proposed.
+
+    A column such as `answer` may have the right one.
+    """
+    keys = () if parameter == "output" else binding.keys.get(parameter, ())
+    return {column, *binding.others.get(parameter, ()), *keys}
+
+
 def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
     """What there is to say where a script's reference is left to its default, and a column looks like it."""
+    notes = [*_key_notes(cases, evaluator, binding)]
     optional = binding.optional
     mapped = {*binding.mapping.paths, *binding.mapping.literals}
     if not optional or evaluator.is_inline:
-        return []
+        return notes
     from runner.inputs.evaluators.likely import (  # here: most scripts have no such parameter
         is_reference,
         likely_columns,
@@ -89,27 +105,44 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
 
     wanted = {parameter: plain for parameter in optional if is_reference(plain := parameter.rpartition(".")[2])}
     if not wanted or any(is_reference(one.rpartition(".")[2]) for one in mapped - optional.keys()):
-        return []
+        return notes
     columns, *_ = _look(cases, [set(wanted)])
     if any(not columns.keys().isdisjoint(optional[parameter]) for parameter in wanted):
-        return []
+        return notes
     taken = {column for one in optional.values() for column in one}
     taken |= {*binding.needs().values(), *(one.removeprefix("$.") for one in binding.mapping.paths.values())}
     taken |= {column for names in binding.others.values() for column in names}
     free = [column for column in columns if column not in taken and is_reference(column)]
     if not free:
-        return []
+        return notes
     from runner.inputs.evaluators.foreign.reads import uses_default
 
     wanted = {p: plain for p, plain in wanted.items() if uses_default(evaluator, p, optional[p])}
     for parameter, column in likely_columns(wanted, free).items():
         word = next((one for one in optional[parameter] if one != parameter), parameter)
         path = {parameter: written(column)}
-        return [
+        notes.append(
             f"no column has what the script reads as {listed([word])}, and it goes on without; if {listed([column])} "
             f"is meant, give {Setting('mapping.paths', path)}"
-        ]
-    return []
+        )
+        break
+    return notes
+
+
+def _key_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
+    """That a column has the name of the only key that a script reads of what is mapped to another."""
+    for parameter in evaluator.parameters if evaluator.dialect in ("langsmith", "phoenix") else ():
+        path = binding.mapping.paths.get(parameter.name, "").removeprefix("$.").removeprefix("metadata.")
+        key = parameter.columns[-1] if parameter.columns else ""
+        if not path or path in (key, *BY_NAME) or parameter.name not in BY_NAME or binding.others.get(parameter.name):
+            continue
+        word = parameter.columns[0]
+        if key in (word, "reference", "input") or key not in _look(cases, [{key}])[0]:
+            continue
+        yield (
+            f"the script reads {listed([key])} of {listed([word])}, and gets {listed([path])} as such, though a column "
+            f"has that very name; if that is meant, give {Setting('mapping.paths', {parameter.name: written(key)})}"
+        )
 
 
 def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
@@ -256,7 +289,10 @@ def _error(
     paths |= dict(_inside(names, row))
     given = {*binding.mapping.literals, *binding.needs(), *own}
     optional = [
-        p.name for p in evaluator.parameters if not p.required and p.name in BY_NAME[:3] and p.name not in given
+        p.name
+        for p in evaluator.parameters
+        if not p.required and p.name in BY_NAME[:3] and p.name not in given
+        if {*binding.keys.get(p.name, ())}.isdisjoint(own)
     ]
     optional += [p for p in binding.optional if p not in optional and _may_be_meant(evaluator, p, binding.optional[p])]
     likely |= likely_columns(
@@ -276,6 +312,8 @@ def _error(
         if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p)):
             why += f"; {alone}"
     why += "".join(f"; the script reads {listed(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
+    several = {p: binding.keys[p] for p in lacking if p in binding.keys}
+    why += "".join(f"; the script reads {listed(read)} of it" for read in several.values())
     every = {one: path for name, path in every.items() for one, path in parts.get(name, {name: path}).items()}
     words = {
         p: columns[0] for p, columns in binding.others.items() if p in lacking and p in BY_NAME and columns[0] != p
@@ -319,6 +357,12 @@ def _parts(
     for parameter, column in likely.items():
         value = None if row is None else getattr(row, column, None) if column in BY_NAME else row.metadata.get(column)
         if isinstance(value, dict):
+            continue
+        if several := binding.keys.get(parameter, ()):
+            close = {key: get_close_matches(key, own, 1, 0.8) for key in several}
+            if not {*several}.isdisjoint(own):
+                name = binding.others.get(parameter, (parameter,))[0]
+                yield parameter, {f"{name}.{key}": written(n[0]) for key, n in close.items() if n}
             continue
         read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
         if not column:

@@ -170,6 +170,18 @@ class Binding:
         return found
 
     @property
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """By parameter that columns may fill key by key, as no mapping does: the keys that a script reads of it."""
+        names = [source.name for source in self._sources]
+        found: dict[str, list[str]] = {}
+        for name in names:
+            _, alias, key = (*name.split(".", 2), "", "")[:3] if name.startswith("else.") else ("", "", "")
+            owner = next((one.name for one in self._sources if key and alias in one.names), None)
+            if owner is not None and not any(one.startswith(f"{alias}.") for one in names):
+                found.setdefault(owner, []).append(key)
+        return {owner: (*keys,) for owner, keys in found.items()}
+
+    @property
     def optional(self) -> dict[str, tuple[str, ...]]:
         """By parameter that a row may leave to its default of nothing: the columns that fill it by a name."""
         return {
@@ -212,7 +224,11 @@ class Binding:
     def outputs(self) -> frozenset[str]:
         """The parameters that get the output to be scored: by their role, or as they are mapped to its column."""
         mapped = (name for name, path in self.mapping.paths.items() if _OUTPUT.match(path))
-        return frozenset({"output", *mapped, *(name for name, role in self.roles.items() if role == "output")})
+        aliases = [alias for one in self._sources if one.name == "output" for alias in one.names]
+        parts = tuple(f"{head}{one}." for one in aliases for head in ("", "else."))
+        mapped_parts = (one.name for one in self._sources if one.name.startswith(parts))
+        roles = (name for name, role in self.roles.items() if role == "output")
+        return frozenset({"output", *mapped, *mapped_parts, *roles})
 
     @property
     def beside(self) -> dict[str, frozenset[str]]:
@@ -224,7 +240,9 @@ class Binding:
 
     def describe(self) -> dict[str, str]:
         """The source of each parameter's value, in words."""
-        return {source.name: _words(source) for source in self._sources}
+        named = {one.name: one for one in self._sources}
+        own = {(own := name.removeprefix("else.")): named.get(own, one) for name, one in named.items()}
+        return {name: _words(source) for name, source in own.items()}
 
 
 def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: float | None = None) -> Binding:

@@ -145,14 +145,16 @@ def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[st
     inside, columns = below(row, prefix), below(row, f"else.{prefix}")
     alone = keys[0] if len(keys) == 1 else key
     held = as_object(value, alone, *keys)
+    whole = isinstance(value, dict | None) or held.get(alone) is not value
+    if name == "output" and not inside and (whole or key not in keys):
+        columns = {}  # an output of its own is not mixed with columns that may be another's
     if value is None and name == "output" and name in row and not (inside or columns):
         return {alone: None}  # LangSmith has what a function that returned nothing gave under a key, too
-    if isinstance(value, dict | None) or held.get(alone) is not value or inside or columns:
+    if whole or inside or columns:
         return {**columns, **held, **inside}
     if len(keys) > 1 and key not in keys:
-        raise TypeError(
-            f"the row's {name} is no object, and the script reads {', '.join(keys)} of it; map {prefix}{keys[0]}"
-        )
+        parts = " and ".join(f"{prefix}{one}" for one in keys)
+        raise TypeError(f"the row's {name} is no object, and the script reads {', '.join(keys)} of it; map {parts}")
     return PlainValue(held, name, prefix, frozenset(keys))
 
 

@@ -107,18 +107,24 @@ def _read_keys(source: str) -> dict[str, list[str]]:
 
 def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
     """A row's words, and columns of the names of the keys that the script reads of its objects."""
-    taken = {*BY_NAME, *_keys(module, function, "output")}
+    every = {word: _keys(module, function, word) for word in _OWN}
     for word, name in _OWN.items():
-        read = _keys(module, function, word)
+        read = every[word]
         # A key that the script reads of the output, too, says nothing of the column that is meant.
+        others = ("output",) if word != "output" else ("reference", "input")
+        taken = {*BY_NAME, *(key for other in others for key in every[other])}
         own = [key for key in read if key not in taken]
         alone = own if len(read) == 1 and word != "output" else []
         needs = bool(read) or (name in function.required and uses(module, function.name, name))
         needs = needs or (word == "reference" and asks(module, function.name, name))
         required = word == "output" or (needs and (len(read) < 2 or not own))
         yield Parameter(name=word, required=required, columns=(name, *alone))
-        if len(read) > 1 and word != "output":
-            yield from (Parameter(name=f"else.{name}.{key}", required=False, columns=(key,)) for key in own)
+        if len(read) > 1:
+            keys = own if word != "output" else [key for key in read if key not in BY_NAME]
+            yield from (
+                Parameter(name=f"else.{name}.{key}", required=False, columns=(key,) if key in own else ())
+                for key in keys
+            )
     yield Parameter(name="metadata", required=False)
 
 

@@ -140,7 +140,11 @@ def _syntax_message(error: SyntaxError, source: str, where: str) -> str:
 
 
 def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
-    """Every name that the module's own statements bind, in the order of the text, and by what."""
+    """
+    Every name that the module's own statements bind, in the order of the text, and by what.
+
+    What stands under `if __name__ == "__main__":` is not run: a script is loaded as a module.
+    """
     left: list[ast.AST] = list(reversed(body))
     while left:
         node = left.pop()
@@ -157,6 +161,8 @@ def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
                 yield from ((name, node) for name, _ in _targets(target, value))
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 yield from ((alias.asname or alias.name, node) for alias in names)
+            case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()]), orelse=others):
+                left.extend(reversed(others))
             case _:
                 blocks = (getattr(node, block, ()) for block in _BLOCKS)
                 left.extend(reversed([inner for block in blocks for inner in block]))

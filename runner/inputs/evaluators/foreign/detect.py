@@ -59,7 +59,7 @@ def detect(
         if found is not None:
             readings.append(Reading(one, found))
     readings = [reading for reading in readings if reading.found.sure] or readings
-    if several is not None and not readings:
+    if several is not None and not (readings and (readings[0].found.sure or not several.sure)):
         raise several
     if len(readings) > 1:
         names = [reading.dialect.name for reading in readings]

@@ -31,6 +31,9 @@ _BASES = 20
 class SeveralError(EvaluatorError):
     """Several functions of a script are of one dialect, and none was named."""
 
+    sure = False
+    """True where they have the marks of a tool's package, which counts more than what looks alike."""
+
 
 class Function(NamedTuple):
     """One function of a script, or a method of a class."""

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from runner.core.errors import EvaluatorError
 from runner.core.text import printable
 from runner.core.types import Evaluator, Parameter
+from runner.inputs.evaluators.entries import helpers
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     Class,
@@ -46,7 +47,7 @@ class Vendor:
     decorators: tuple[str, ...] = ()
     """Last parts of names in the package: `scorer` for `@inspect_ai.scorer.scorer(…)`."""
     taking: tuple[str, ...] = ()
-    """A decorated function takes one of these; it counts only where no class does."""
+    """A decorated function takes one of these; beside a class, it counts where the script does not call it itself."""
     bases: tuple[str, ...] = ()
     """The last parts of base classes: `BaseMetric`."""
     methods: tuple[str, ...] = ()
@@ -87,12 +88,16 @@ def dialect(
 
 def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
     """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
-    candidates = instances(module, dict(_candidates(module, vendor)), vendor.factories)
+    candidates = instances(module, dict(_candidates(module, vendor, entry)), vendor.factories)
     candidates |= {name: Function(name, (), True, call.lineno) for name, call in _made(module, vendor)}
     inside = made_inside(module, vendor)
     makers = {one: maker_of(module, one) for one in module.values if inside}
     candidates |= {one: inside[maker] for one, maker in makers.items() if maker in inside}
-    candidate = only(module, candidates, entry, title)
+    try:
+        candidate = only(module, candidates, entry, title)
+    except SeveralError as error:
+        error.sure = True
+        raise
     if candidate is None:
         if inside and (entry is None or entry in inside):
             raise SeveralError(_call(module, entry or next(iter(inside)), inside, title))
@@ -195,15 +200,22 @@ def _made(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, ast.Call]
                 yield name, value
 
 
-def _candidates(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, Function]]:
-    """The decorated functions, and the classes that no other class of the script is made of."""
+def _candidates(module: ScriptModule, vendor: Vendor, entry: str | None) -> Iterator[tuple[str, Function]]:
+    """
+    The decorated functions, and the classes that no other class of the script is made of.
+
+    Where functions are decorated for more than to judge, those beside classes that others of the script call are not
+    meant, but for the one that is named.
+    """
     classes = {name: kind for name, kind in module.classes.items() if _derived(module, kind, vendor)}
     bases = {base for kind in classes.values() for base in kind.bases}
     methods = {name: _method(module, kind, vendor.methods) for name, kind in classes.items() if name not in bases}
     yield from ((name, method) for name, method in methods.items() if method is not None)
+    called = helpers(module.names)
     for name, function in module.functions.items():
         marked = any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in function.decorators)
-        if marked and (not vendor.taking or (not methods and any(one in function.names for one in vendor.taking))):
+        takes = not vendor.taking or not {*vendor.taking}.isdisjoint(function.names)
+        if marked and takes and (name == entry or not (vendor.taking and methods and name in called)):
             yield name, function
 
 

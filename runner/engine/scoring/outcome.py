@@ -94,7 +94,11 @@ class ResultFactory:
         return self._result(row, "failed", kind, message, loaded.model_copy(update={"duration": 0.0}))
 
     def _error_text(self, execution: Execution, hint: str = "") -> str:
-        return error_text(execution.status, execution.error, self._evaluator, self._packages, hint)
+        text = error_text(execution.status, execution.error, self._evaluator, self._packages, hint)
+        said = execution.output.strip().rpartition("\n")[2] if execution.output else ""
+        if execution.error is None or execution.error.type != "SystemExit" or not said:
+            return text
+        return f"{text}; the last that it printed is: {_line(said, _ADVICE)}"  # why it ends, it says there alone
 
     def broken(self, row: Place, why: str) -> Result:
         """The failed result of a row that could not be made into a call."""
@@ -177,7 +181,7 @@ def error_text(
     hint = hint or next_step(error, evaluator, packages)
     if status == "no_result" and "cannot hold (tuple)" in text:
         hint = tuple_step(evaluator)
-    return f"{text.rstrip('.')}; {_line(hint)}" if hint else text
+    return f"{text.rstrip('.')}; {_line(hint, _ADVICE)}" if hint else text
 
 
 def _line_in(traceback: str) -> str:

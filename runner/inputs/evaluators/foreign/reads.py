@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from runner.core.types import Evaluator
+from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.foreign.module import Function, ScriptModule, read_python
 from runner.inputs.evaluators.python_signature import (
     CallableNode,
@@ -143,19 +143,22 @@ def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:
     return [] if function is None else keys_of(function, *objects)
 
 
-def keywords(module: ScriptModule, entry: str, *words: str) -> list[Key]:
+def keywords(module: ScriptModule, entry: str, *words: str) -> list[Parameter]:
     """The keys that a function reads of its `**kwargs`; if it hands these on, also the `words` that the script has."""
     function = module.definition(entry)
     if function is None or function.args.kwarg is None:
         return []
     rest = function.args.kwarg.arg
-    read = keys_of(function, rest)
+    read = [Parameter(name=key.name, required=key.required) for key in keys_of(function, rest)]
     owners = {id(own[0]) for node in _body(function) if (own := key_of(node))}
     every = [one for one in _body(function) if isinstance(one, ast.Name) and one.id == rest and id(one) not in owners]
     if not any(isinstance(one.ctx, ast.Load) for one in every):
         return read
     known = {key.name for key in read}
-    return [*read, *(Key(word, False) for word in words if word not in known and mentions(module, word))]
+    return [
+        *read,
+        *(Parameter(name=word, required=False) for word in words if word not in known and mentions(module, word)),
+    ]
 
 
 def mentions(module: ScriptModule, name: str) -> bool:

@@ -12,7 +12,6 @@ from sandboxes.base import Language
 
 if TYPE_CHECKING:
     from runner.inputs.evaluators.foreign.module import Function, ScriptModule
-    from runner.inputs.evaluators.foreign.reads import Key
 
 INLINE = "<inline>"
 """The entry of code that stands in a config file: an expression, or lines."""
@@ -39,7 +38,7 @@ def row_by_name(
     function: Function,
     own: Mapping[str, tuple[str, ...]] | None = None,
     filled: Collection[str] = (),
-    read: Collection[Key] = (),
+    read: Collection[Parameter] = (),
 ) -> tuple[Parameter, ...]:
     """
     As `row`, of a function that takes a row's columns by their names.

@@ -54,7 +54,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
             own = {"response": "output", "user_input": "input"}
             given = [one.model_copy(update={"name": own.get(one.name, one.name)}) for one in function.parameters]
             keys = keywords(module, function.name, "response")
-            read = [key._replace(name=own.get(key.name, key.name)) for key in keys]
+            read = [one.model_copy(update={"name": own.get(one.name, one.name)}) for one in keys]
             function = function._replace(parameters=(*given,))
             marked = marked._replace(parameters=row_by_name(function, _COLUMNS, read=read))
         if kind is not None and any(base.rpartition(".")[2] in _MODELS for base in kind.bases):

@@ -299,3 +299,13 @@ def test_a_script_of_a_long_sum_is_read_as_any_other(dialect: str) -> None:
     found = parse_evaluator(LONG[dialect], "script")
     assert found.dialect == (None if dialect == "native" else dialect)
     assert return_notes(found) == []
+
+
+def test_keywords_with_a_result_of_langfuse_are_its_evaluator() -> None:
+    source = (
+        "from langfuse import Evaluation\n\n\ndef _hits(*, output, **_kwargs):\n"
+        "    return Evaluation(name='hits', value=len(output['found']))\n\n\n"
+        "def _mean(*, item_results, **_kwargs):\n    return Evaluation(name='mean', value=1)\n"
+    )
+    found = parse_evaluator(source, "script")
+    assert (found.dialect, found.entry) == ("langfuse", "_hits")

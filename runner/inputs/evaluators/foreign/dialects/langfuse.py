@@ -80,6 +80,8 @@ def _is_ours(module: ScriptModule, function: Function) -> bool:
     own = function.names
     if _RUN in own:
         return set(function.required) <= {_RUN}
+    if function.accepts_any and {*function.required} <= _KEYWORDS and module.uses(function.name, "langfuse"):
+        return True
     if "output" not in own:
         return False
     if "expected_output" in own:

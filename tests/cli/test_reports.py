@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from runner import OutputError, SandboxConfig, evaluate
+from runner.core.doors import speaking
 from tests.cli.commands import evalcell, run
 
 ONE = SandboxConfig(jobs=1)
@@ -57,7 +58,8 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_run(here: Path, pat
 
 def test_python_writes_the_same(here: Path) -> None:
     assert run("length.py", "data.jsonl", "--report", "a.codequality.json").exit_code == 0
-    evaluate("length.py", "data.jsonl", report=Path("b.codequality.json"), sandbox=ONE, limit=4)
+    with speaking("options"):
+        evaluate("length.py", "data.jsonl", report=Path("b.codequality.json"), sandbox=ONE, limit=4)
     assert (here / "a.codequality.json").read_text() == (here / "b.codequality.json").read_text()
     with pytest.raises(OutputError, match="by the same run"):
         evaluate("length.py", "data.jsonl", report=["c.md", "c.md"])

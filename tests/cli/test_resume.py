@@ -347,7 +347,10 @@ def test_other_packages_are_refused_and_the_lock_is_the_way_on(here: Path) -> No
 
 def test_what_cannot_be_resumed_is_refused(here: Path) -> None:
     result = run("noisy.py", "data.jsonl", "-o", "x.jsonl", "--resume")
-    assert (result.exit_code, "--resume goes on with a run in a folder; add -o run/" in result.stderr) == (2, True)
+    assert (
+        result.exit_code,
+        "--resume goes on with a run in a folder; give one, such as -o run/" in result.stderr,
+    ) == (2, True)
     Path("run").mkdir()
     result = run("noisy.py", "-", "-o", "run/", "--resume", input='{"output": "x"}\n')
     assert (result.exit_code, "standard input cannot be read a second time" in result.stderr) == (2, True)

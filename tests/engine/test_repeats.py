@@ -133,7 +133,7 @@ def test_twice_names_the_rows_that_do_not_repeat(here: Path, seed: tuple[str, ..
 def test_twice_is_of_one_script_in_one_sandbox(here: Path, words: tuple[str, ...]) -> None:
     result = evalcell("parity", "random_.py", "data.json", "--twice", *words)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "--twice compares a script with itself; give --sandbox once at most, and no --other" in result.stderr
+    assert "run --twice is compared with itself; name one sandbox at most, and no --other" in result.stderr
 
 
 def test_twice_in_python(here: Path) -> None:

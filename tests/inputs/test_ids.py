@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,8 @@ def results(folder: Path, name: str, ids: list[str]) -> Path:
 def test_ids_in_two_forms_are_shown_with_the_step(tmp_path: Path, old: str, new: str) -> None:
     base = results(tmp_path, "base.jsonl", [old, "a", "b"])
     made = compare_runs(base, results(tmp_path, "new.jsonl", ["a", "b", new]))
-    words = f"{old!r} and {new!r}; an id is text: write it the same way in both datasets, or name another column of ids"
+    both = f"{json.dumps(old, ensure_ascii=False)} and {json.dumps(new, ensure_ascii=False)}"
+    words = f"{both}; an id is text: write it the same way in both datasets, or name another column of ids"
     assert made.pairs == 2
     assert words in " ".join(made.notes)
     assert words in " ".join(lines(made))  # of reports, and of a server's page
@@ -35,7 +37,7 @@ def test_ids_in_two_forms_are_shown_with_the_step(tmp_path: Path, old: str, new:
         compare_runs(results(tmp_path, "one.jsonl", [old]), results(tmp_path, "other.jsonl", [new]))
     assert words in str(error.value)
     printed = evalcell("compare", str(base), str(tmp_path / "new.jsonl"))
-    assert f"{old!r} and {new!r}" in " ".join(printed.stdout.split())
+    assert both in " ".join(printed.stdout.split())
 
 
 def test_other_ids_are_no_forms_of_each_other(tmp_path: Path) -> None:

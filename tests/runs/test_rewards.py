@@ -104,7 +104,7 @@ def test_what_cannot_be_used_is_told_before_or_with_the_call(script: Path) -> No
         reward(script.with_name("missing.py"))
     with (
         reward("exact-match", sandbox=WASM) as made,
-        pytest.raises(ColumnsError, match=r"name them: reward\(…, mapping=\{'expected': 'answer'\}"),
+        pytest.raises(ColumnsError, match=r"name them: reward\(…, mapping=\{'reference': 'answer'\}"),
     ):
         made(completions=["a"], answer=["a"])
 

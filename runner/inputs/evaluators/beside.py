@@ -136,7 +136,7 @@ def next_step(
     `packages` are the sandbox's. Files of the user's own are told first: without them, packages are installed in vain.
     """
     before = _BEFORE.search(error.traceback)
-    if before is not None and not _MISSING.search(error.message):  # it hides the true cause
+    if before is not None and error.hint is None and not _MISSING.search(error.message):  # it hides the true cause
         found = error.model_copy(update={"message": before[1], "traceback": "", "hint": None})
         step = next_step(found, evaluator, packages, hidden=True)
         return "; ".join(filter(None, (f"it hides another error: {before[1]}", step)))

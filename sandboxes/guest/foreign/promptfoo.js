@@ -64,7 +64,7 @@ function evalcellPart(entry, self, own) {
       vars,
       test: { metadata, ...test, vars },
       logProbs,
-      provider: own("provider"),
+      provider: part("provider"),
       providerResponse: responded,
     };
     if (trace !== undefined) context.trace = objectOf(trace) ?? trace;

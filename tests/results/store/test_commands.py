@@ -174,7 +174,7 @@ def test_runs_are_listed_shown_pruned_and_deleted(here: Path, stored: Store) -> 
     assert newest in shown
     assert "ValueError: no" in shown
     told = json.loads(ok("runs", "show", others[0], "--json", "--worst", "2"))
-    assert (told["id"], [row["number"] for row in told["worst"]]) == (others[0], [3, 1])
+    assert (told["id"], [row["number"] for row in told["worst"]]) == (others[0], [1, 2])
     assert "deleted 1 run" in ok("runs", "prune", "--keep", "2")
     assert "deleted 0 runs" in ok("runs", "prune")
     assert "deleted 1" in ok("runs", "delete", newest)

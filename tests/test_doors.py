@@ -17,6 +17,7 @@ from mcp import Client as McpClient
 import templates
 from runner import Client, InputMapping, check_examples, evaluate, parity, stream
 from runner.cli.main import cli
+from runner.core.doors import speaking
 from runner.core.types import Result
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files
@@ -175,9 +176,11 @@ def agreed(doors: Doors) -> tuple[dict[str, Through], dict[str, Through]]:
         "parity": through(lambda: doors.parity("demo")),
         "compare": through(lambda: doors.compare("demo")),
     }
+    with speaking("options"):  # a message of a row that cannot be filled says it as the command does
+        examples = through(doors.check_examples)
     cases = {
         "test": through(doors.test),
-        "check_examples": through(doors.check_examples),
+        "check_examples": examples,
         "parity": through(lambda: doors.parity("cases")),
         "compare": through(lambda: doors.compare("cases")),
     }

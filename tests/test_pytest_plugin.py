@@ -219,4 +219,4 @@ def test_nothing_is_imported_where_it_is_not_used(pytester: pytest.Pytester) -> 
     )
     words = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-s"]
     done = pytester.run(sys.executable, "-m", "pytest", *words)
-    assert "HERE ['runner', 'runner.runs.pytest_plugin']" in done.stdout.str()
+    assert "HERE ['runner', 'runner.runs', 'runner.runs.pytest_plugin']" in done.stdout.str()

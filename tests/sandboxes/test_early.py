@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 GIVEN = {
-    **dict.fromkeys(("sandbox", "language", "jobs", *guess._ELSEWHERE)),
+    **dict.fromkeys(("sandbox", "lang", "jobs", *guess._ELSEWHERE)),
     "evaluator": "json-distance",
     "dataset": "demo",
 }
@@ -144,9 +144,9 @@ def test_a_wrong_guess_is_ended_before_rows_are_scored(tmp_path: Path, monkeypat
     "given",
     [
         {"sandbox": "process"},
-        {"language": "typescript"},
-        {"packages": ("numpy",)},
-        {"network": True},
+        {"lang": "ts"},
+        {"with": ("numpy",)},
+        {"allow_network": True},
         {"evaluator": "tfidf-cosine"},
         {"evaluator": "no-such-template"},
         {"evaluator": "script.ts"},

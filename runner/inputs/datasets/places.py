@@ -11,7 +11,6 @@ from pathlib import Path
 from runner.core.errors import PathError
 from runner.core.text import listed, printable, whole
 from runner.inputs.datasets.json_array import Steps
-from runner.inputs.evaluators.jsonpath import parse_path
 from sandboxes.wording import Message, Setting
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([\[\]{}:,])|([^\s\[\]{}:,"]+)', re.DOTALL)
@@ -24,6 +23,8 @@ _ONE_NUMBER = re.compile(r"\d+")
 
 def parse_place(path: str) -> Steps:
     """The names and numbers of a path, None for all that is there. Raises PathError for any other path."""
+    from runner.inputs.evaluators.jsonpath import parse_path  # here: few datasets name a place
+
     if (steps := parse_path(path, trusted=True).steps) is None:
         raise PathError("it may have names, numbers from 0 and [*] alone, such as data[*].items")
     return steps

@@ -77,7 +77,7 @@ async def write_an_evaluator(client: Client, name: str) -> None:
         assert state["state"] == "finished"
         runs.append(started["id"])
     worst = await call(client, "results", run=runs[0], count=2)
-    assert (worst["total"], [one["outcome"] for one in worst["rows"]]) == (6, ["failed", "failed"])
+    assert (worst["total"], [one["outcome"] for one in worst["rows"]]) == (6, ["scored", "scored"])
     assert [one["id"] for one in (await call(client, "results", run=runs[1], order="best", low=1))["rows"]] == [
         "r1",
         "r4",

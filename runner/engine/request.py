@@ -16,9 +16,10 @@ from runner.engine.aggregate import Aggregation
 from runner.engine.fit import refuse_unfit
 from runner.engine.local import Watch, score_grouped
 from runner.engine.row import Known
+from runner.inputs.datasets.column_notes import default_notes, misfit_notes, setting_notes
 from runner.inputs.datasets.dataset import Dataset, open_dataset
 from runner.inputs.datasets.frames import FrameRows
-from runner.inputs.datasets.lacking import Cases, default_notes, misfit_notes, refuse_lacking, setting_notes
+from runner.inputs.datasets.lacking import Cases, refuse_lacking
 from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.row_columns import RowColumns, parse_column

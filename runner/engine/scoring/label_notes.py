@@ -38,8 +38,8 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
             else ""
         )
         yield (
-            f"every {what}, which {where} of {evaluator.name} {'gives' if len(lines) == 1 else 'give'} in place of an "
-            f"error{why}; if that is not meant, let it raise there, and the rows say why"
+            f"every {what}, which {where} of {evaluator.name} would give in place of an error{why}; to see whether one "
+            "is hidden, let it raise there, and the rows say why"
         )
     elif zero := _all_zero(summary, evaluator):
         yield f"every {zero} is 0: if that is not meant, `evalcell check` shows what the script gets of the first rows"

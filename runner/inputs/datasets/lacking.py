@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +15,7 @@ from runner.inputs.evaluators.roles import ALSO_SETTINGS
 from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
+    from runner.inputs.evaluators.foreign.module import ScriptModule
     from runner.inputs.evaluators.foreign.reads import Key
 
 ROWS = 100
@@ -58,7 +58,7 @@ def refuse_lacking(
     wanted += [{column} for column in others]
     if not wanted:
         return
-    columns, rows, row = _look(cases, wanted)
+    columns, rows, row = look(cases, wanted)
     named = [column for column in columns if column != "metadata"]
     for evaluator, binding, needs in pairs:
         lacking = {
@@ -91,155 +91,18 @@ def _enough(binding: Binding, parameter: str, column: str) -> set[str]:
     return {column, *binding.others.get(parameter, ()), *keys}
 
 
-def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
-    """What there is to say where a script's reference is left to its default, and a column looks like it."""
-    notes = [*_key_notes(cases, evaluator, binding)]
-    optional = binding.optional
-    mapped = {*binding.mapping.paths, *binding.mapping.literals}
-    if not optional or evaluator.is_inline:
-        return notes
-    from runner.inputs.evaluators.likely import (  # here: most scripts have no such parameter
-        is_reference,
-        likely_columns,
-    )
-
-    wanted = {parameter: plain for parameter in optional if is_reference(plain := parameter.rpartition(".")[2])}
-    if not wanted or any(is_reference(one.rpartition(".")[2]) for one in mapped - optional.keys()):
-        return notes
-    columns, *_ = _look(cases, [set(wanted)])
-    if any(not columns.keys().isdisjoint(optional[parameter]) for parameter in wanted):
-        return notes
-    taken = {column for one in optional.values() for column in one}
-    taken |= {*binding.needs().values(), *(one.removeprefix("$.") for one in binding.mapping.paths.values())}
-    taken |= {column for names in binding.others.values() for column in names}
-    free = [column for column in columns if column not in taken and is_reference(column)]
-    if not free:
-        return notes
-    from runner.inputs.evaluators.foreign.reads import uses_default
-
-    wanted = {p: plain for p, plain in wanted.items() if uses_default(evaluator, p, optional[p])}
-    for parameter, column in likely_columns(wanted, free).items():
-        word = next((one for one in optional[parameter] if one != parameter), parameter)
-        path = {parameter: written(column)}
-        notes.append(
-            f"no column has what the script reads as {listed([word])}, and it goes on without; if {listed([column])} "
-            f"is meant, give {Setting('mapping.paths', path)}"
-        )
-        break
-    return notes
-
-
-def _key_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
-    """That a column has the name of the only key that a script reads of what is mapped to another."""
-    for parameter in evaluator.parameters if evaluator.dialect in ("langsmith", "phoenix") else ():
-        path = binding.mapping.paths.get(parameter.name, "").removeprefix("$.").removeprefix("metadata.")
-        key = parameter.columns[-1] if parameter.columns else ""
-        if not path or path in (key, *BY_NAME) or parameter.name not in BY_NAME or binding.others.get(parameter.name):
-            continue
-        word = parameter.columns[0]
-        if key in (word, "reference", "input") or key not in _look(cases, [{key}])[0]:
-            continue
-        yield (
-            f"the script reads {listed([key])} of {listed([word])}, and gets {listed([path])} as such, though a column "
-            f"has that very name; if that is meant, give {Setting('mapping.paths', {parameter.name: written(key)})}"
-        )
-
-
-def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
-    """That a column fills what is a number by its default, in a function that was named and knows no dataset."""
-    if not binding.optional or evaluator.dialect is not None or evaluator.language != "python" or not evaluator.entry:
-        return []
-    from runner.inputs.evaluators.foreign.module import read_python  # here: few name their function
-    from runner.inputs.evaluators.python_signature import numbers
-
-    function = read_python(evaluator.source, evaluator.name).definition(evaluator.called)
-    own = {} if function is None else {p: n for p, n in numbers(function.args).items() if p in binding.optional}
-    columns = _look(cases, [{name} for name in own])[0] if own else {}
-    return [
-        f"the column {listed([name])} is given to `{name}` of {evaluator.called}, which has the default {number}; if "
-        f"that is not meant, give {Setting('mapping.literals', {name: number})}"
-        for name, number in own.items()
-        if name in columns
-    ]
-
-
-def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
-    """That a function of no tool gets a text where it looks into an object, or the other way round."""
-    if evaluator.dialect is not None or evaluator.language != "python" or not evaluator.evaluates:
-        return []
-    case = cases.look(0)
-    try:
-        values = {} if case is None or case.broken else binding.arguments(case)[1]
-    except MappingError:
-        return []
-    if not values:
-        return []
-    shapes = [*_shapes(evaluator, values)]
-    own = re.compile(rf"\b(?:{'|'.join(map(re.escape, values))})\.(\w+)")
-    looks = any(mark in evaluator.source for mark in ('["', "['", "attr(", ".get("))
-    looks = looks or any(not hasattr(str, attr) for attr in own.findall(evaluator.source))
-    values = {p: value for p, value in values.items() if isinstance(value, dict | list) or (looks and value != "")}
-    if not values:
-        return shapes
-    from runner.inputs.evaluators.foreign.evidence import misfit  # here: few scripts may do so
-    from runner.inputs.evaluators.foreign.module import read_python
-
-    module, notes = read_python(evaluator.source, evaluator.name), shapes
-    for p, value in values.items():
-        if use := misfit(module, evaluator.called, p, value):
-            kind = "a text" if isinstance(value, str) else "an object" if isinstance(value, dict) else "a list"
-            whole = _of_row(_row_keys(evaluator, p), list(_look(cases, None)[0])) if kind == "a text" else {}
-            give = f"map nothing to `{p}`, and be told what"
-            if "" in whole:
-                give = f"give {Setting('mapping.paths', {p: whole['']})}"
-            step = f"; if the row itself is meant, {give}" if whole else ""
-            notes.append(f"`{p}` is {kind} in the first row, and the script asks it for {use}, as none has{step}")
-    return notes
-
-
-def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
-    """That a set is declared where JSON has a list, and that a text is gone through as the values of all rows are."""
-    sets = "et[" in evaluator.source or "set" in evaluator.source
-    if not sets and not re.search(r"\bfor\b", evaluator.source):
-        return
-    from runner.inputs.evaluators.entries import likely, python_entries
-    from runner.inputs.evaluators.foreign.evidence import goes_through, of_sets
-    from runner.inputs.evaluators.foreign.module import read_python
-    from runner.inputs.evaluators.returns import handed_on
-
-    module, called = read_python(evaluator.source, evaluator.name), evaluator.called
-    if names := [name for name in of_sets(module, called) if isinstance(values.get(name), list)]:
-        own, given = handed_on(evaluator)
-        made = re.sub(rf"(?<![\w=])({'|'.join(names)})(?=,|$)|(?<==)({'|'.join(names)})(?=,|$)", r"set(\1\2)", given)
-        way = f"add `def evaluate({own}): return {called}({made})` to the script, and run that"
-        if called == "evaluate" or "." in called:
-            way = f"make it one there, as by `{names[0]} = set({names[0]})`"
-        yield f"{listed(names)} of {called} is declared as a set, and a row has a list; {way}"
-    for name in (name for name, value in values.items() if isinstance(value, str)):
-        if by := goes_through(module, called, name):
-            entries = python_entries(module.body)
-            others = [one for key, one in entries.items() if key not in (called, by)]
-            some = [one for one in likely(others) if len(one.required) > 1][:3]
-            if some:
-                yield (
-                    f"{called} goes through `{name}`, which is a text in the first row, and gives each part to `{by}`, "
-                    f"as if it had the values of all rows; {listed([one.words for one in some])} likely score a row: "
-                    f"name the one to run after the file, such as FILE:{some[0].name}"
-                )
-
-
 def _place(name: str, rows: int) -> str:
     return name if rows < 2 else f"{name}, in its first {rows} rows,"
 
 
 def kept_columns(cases: Cases) -> tuple[tuple[str, ...], bool]:
     """All columns but the id, as far as the header or the first rows have them, and whether no row has others."""
-    columns, *_ = _look(cases, None)
+    columns, *_ = look(cases, None)
     complete = bool(cases.header) and "metadata" not in cases.header
     return tuple(name for name in columns if name not in ("id", "metadata")), complete
 
 
-def _look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, None], int, Case | None]:
+def look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, None], int, Case | None]:
     """
     The columns of the first rows, in their order, the number of rows that have any, and the first of these.
 
@@ -302,10 +165,10 @@ def _error(
     every |= {parameter: written(column) for parameter, column in likely.items()} | paths
     why = _why(name, own, lacking, every, settings, binding.by_role)
     parts = dict(_parts(evaluator, binding, dict.fromkeys(lacking, "") | likely, row, own))
-    keys = {p: _row_keys(evaluator, p) for p in parameters if every[p] == PLACEHOLDER}
+    keys = {p: row_keys_of(evaluator, p) for p in parameters if every[p] == PLACEHOLDER}
     for p, read in keys.items():
-        if of_row := _of_row(read, own):
-            parts[p] = {f"{p}{key}": path for key, path in of_row.items()}
+        if whole := of_row(read, own):
+            parts[p] = {f"{p}{key}": path for key, path in whole.items()}
     if not any(keys.values()) and (objects := _of_objects(evaluator)):
         why += f"; {objects}"
     for p in keys:
@@ -375,36 +238,41 @@ def _parts(
             yield parameter, {f"{parameter}.{key}": written(n[0]) if n else PLACEHOLDER for key, n in close.items()}
 
 
-def _row_keys(evaluator: Evaluator, parameter: str) -> list[Key]:
-    """The keys that a function of no tool reads of a parameter: then it takes the row, or a part, as an object."""
-    if evaluator.dialect is not None or evaluator.language != "python":  # one in TypeScript takes an object anyway
-        return []
-    from runner.inputs.evaluators.foreign.evidence import row_keys
+def _own_module(evaluator: Evaluator) -> ScriptModule | None:
+    """A Python script of no tool, as a module. One in TypeScript takes an object anyway."""
+    if evaluator.dialect is not None or evaluator.language != "python":
+        return None
     from runner.inputs.evaluators.foreign.module import read_python
 
-    return row_keys(read_python(evaluator.source, evaluator.name), evaluator.called, parameter)
+    return read_python(evaluator.source, evaluator.name)
+
+
+def row_keys_of(evaluator: Evaluator, parameter: str) -> list[Key]:
+    """The keys that a function of no tool reads of a parameter: then it takes the row, or a part, as an object."""
+    if (module := _own_module(evaluator)) is None:
+        return []
+    from runner.inputs.evaluators.foreign.evidence import row_keys
+
+    return row_keys(module, evaluator.called, parameter)
 
 
 def _of_objects(evaluator: Evaluator) -> str:
     """What to do with a function of no tool that reads attributes; empty for any other."""
-    if evaluator.dialect is not None or evaluator.language != "python":
+    if (module := _own_module(evaluator)) is None:
         return ""
     from runner.inputs.evaluators.foreign.evidence import of_objects
-    from runner.inputs.evaluators.foreign.module import read_python
 
-    required = [one.name for one in evaluator.parameters if one.required]
-    return of_objects(read_python(evaluator.source, evaluator.name), evaluator.called, required)
+    return of_objects(module, evaluator.called, [one.name for one in evaluator.parameters if one.required])
 
 
 def _all_rows(evaluator: Evaluator, parameter: str) -> str:
     """What to do with a function of no tool that goes through all rows; empty for any other."""
-    if evaluator.dialect is not None or evaluator.language != "python":
+    if (module := _own_module(evaluator)) is None:
         return ""
     from runner.inputs.evaluators.foreign.evidence import goes_through_rows
-    from runner.inputs.evaluators.foreign.module import read_python
 
     called = evaluator.called
-    if not goes_through_rows(read_python(evaluator.source, evaluator.name), called, parameter):
+    if not goes_through_rows(module, called, parameter):
         return ""
     name, first = ("NAME", "name it otherwise and ") if called == "evaluate" else (called, "")
     return (
@@ -414,7 +282,7 @@ def _all_rows(evaluator: Evaluator, parameter: str) -> str:
     )
 
 
-def _of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:
+def of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:
     """
     What makes the object whose keys are read: all of the row, as "", or a column for each key, as ".answer".
 

@@ -46,7 +46,7 @@ def _searches(evaluator: Evaluator) -> list[tuple[int, str]]:
         or not _MAYBE.search(evaluator.source)
     ):
         return []
-    from runner.inputs.evaluators.foreign.module import read_python  # here: few scripts look for files
+    from runner.inputs.evaluators.foreign.module import dotted, read_python  # here: few scripts look for files
 
     module = read_python(evaluator.source, evaluator.name)
     paths = any(what.partition(".")[0] == "pathlib" for what in module.imports.values())
@@ -54,16 +54,15 @@ def _searches(evaluator: Evaluator) -> list[tuple[int, str]]:
     for node in _run(module, evaluator.entry or NAME):
         caught = _caught(node) if isinstance(node, ast.Try) else ()
         for inner in (node, *caught):
-            if isinstance(inner, ast.Call) and (words := _search(module, inner, paths, inner is not node)):
-                found.append((inner.lineno, words))
+            if isinstance(inner, ast.Call):
+                name = module.whole_name(dotted(inner.func))
+                if words := _search(inner, name, paths, inner is not node):
+                    found.append((inner.lineno, words))
     return sorted(found)
 
 
-def _search(module: ScriptModule, call: ast.Call, paths: bool, caught: bool) -> str | None:
+def _search(call: ast.Call, name: str, paths: bool, caught: bool) -> str | None:
     """The call as a function that looks for files; where its error is caught, one that opens them, too."""
-    from runner.inputs.evaluators.foreign.module import dotted
-
-    name = module.whole_name(dotted(call.func))
     if name in _FUNCTIONS or (caught and name in _READING):
         return name
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""

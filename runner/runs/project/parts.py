@@ -154,7 +154,7 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
             for every in (entry.fail_if, entry.require)
         )
         baseline = entry.baseline if alone else baseline_of(entry.baseline, key)
-        said = entry.said() | {"require": require, "fail_if": gates}
+        said = entry.own_settings() | {"require": require, "fail_if": gates}
         try:
             request = flat_request(
                 said if baseline is None else said | {"baseline": baseline},

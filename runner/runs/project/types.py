@@ -46,7 +46,7 @@ class _Entry(Model):
 
         def __getattr__(self, key: str) -> Any: ...
 
-    def said(self) -> dict[str, Any]:
+    def own_settings(self) -> dict[str, Any]:
         """The settings that it has, by name."""
         return {name: getattr(self, name) for name in SETTINGS if name in self.model_fields_set}
 

@@ -50,7 +50,7 @@ def request_of(
         yield RunRequest(evaluator=evaluator, dataset=str(path), sandbox=config, **asked)
 
 
-def checked(request: RunRequest, reference: str, dataset: str, baseline: str | None) -> str:
+def check_run(request: RunRequest, reference: str, dataset: str, baseline: str | None) -> str:
     """
     Check that a run can begin, and give the command that would do the same. Nothing is run.
 

@@ -27,7 +27,7 @@ from runner.server.service.feed import Feed
 from runner.server.service.folders import Folders
 from runner.server.service.part import Part, threaded
 from runner.server.service.queue import Queue
-from runner.server.service.request import checked, job_of, request_of
+from runner.server.service.request import check_run, job_of, request_of
 from runner.server.service.rows import writable_result
 from runner.server.service.summaries import summary_of
 from runner.server.service.types import RunEvent
@@ -67,7 +67,7 @@ class Runs(Part):
             path = self.store.dataset_path(dataset)
             with request_of(self.store, pinned, script, config, path, self.incoming) as asked:
                 request = self.settings.permitted(asked)
-                words = checked(request, version.reference, dataset.name, pinned.baseline)
+                words = check_run(request, version.reference, dataset.name, pinned.baseline)
             kept = pinned.model_copy(update={"sandbox": request.sandbox})
             return self.store.create_run(kept, server=self.queue.server, command=words)
 

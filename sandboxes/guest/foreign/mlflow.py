@@ -22,7 +22,6 @@ class NoObject(PlainValue):
         )
 
     __eq__ = __ne__ = __iter__ = keys = values = items = copy = __str__ = _refuse
-    __hash__ = None  # type: ignore[assignment]
 
 
 def object_of(value: Any, name: str, key: str, read: list[str]) -> dict[str, Any]:

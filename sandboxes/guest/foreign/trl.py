@@ -19,7 +19,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     own, accepts_any = parameters(function)
     wanted = set(own)
 
-    def given(rows: list[dict[str, Any]], settings: dict[str, Any]) -> dict[str, Any]:
+    def columns_of(rows: list[dict[str, Any]], settings: dict[str, Any]) -> dict[str, Any]:
         columns = [_columns(row) for row in rows]
         names = {name: None for one in columns for name in one}
         found: dict[str, Any] = {
@@ -36,7 +36,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         if any(one != settings[0] for one in settings):
             return {"alone": True}  # as worked examples may have it
         try:
-            value = function(**given(rows, settings[0]))
+            value = function(**columns_of(rows, settings[0]))
             return awaited(value, len(rows)) if hasattr(type(value), "__await__") else _rewards(value, len(rows))
         except Exception:
             if len(rows) == 1:

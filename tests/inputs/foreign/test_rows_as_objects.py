@@ -195,7 +195,7 @@ def evaluate(output):
     evaluator = read(source)
     summary = runner.evaluate(evaluator, [{"output": "1"}, {"output": "2"}]).summary
     (note,) = label_notes(summary, evaluator)
-    assert note.startswith(f"every label is {label}, which line 6 of scorer gives in place of an error")
+    assert note.startswith(f"every label is {label}, which line 6 of scorer would give in place of an error")
     mixed = runner.evaluate(evaluator, [{"output": "1"}, {"output": {"x": 1}}]).summary
     assert not list(label_notes(mixed, evaluator))
 

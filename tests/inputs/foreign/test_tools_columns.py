@@ -12,7 +12,7 @@ from runner.core.errors import ColumnsError, MappingError
 from runner.core.types import InputMapping
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.normalize import InvalidResultError, normalize
-from runner.inputs.datasets import lacking
+from runner.inputs.datasets import column_notes
 from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.inline import read_inline
@@ -201,7 +201,7 @@ def default_notes(
     source: str, row: dict[str, Any], mapping: InputMapping | None = None, language: Any = "python"
 ) -> Any:
     evaluator = parse_evaluator(source, "script", language=language)
-    return lacking.default_notes(Lookahead(cases_from_rows([row])), evaluator, bind(evaluator, mapping))
+    return column_notes.default_notes(Lookahead(cases_from_rows([row])), evaluator, bind(evaluator, mapping))
 
 
 @pytest.mark.parametrize("dialect", GUARDED)
@@ -275,7 +275,7 @@ def test_scores_that_may_all_be_hidden_errors_are_said(handler: str, value: str)
     for rows, count in cases:
         notes = list(label_notes(runner.evaluate(evaluator, rows).summary, evaluator))
         assert len(notes) == count
-        assert all("which line 5 of script gives in place of an error" in note for note in notes)
+        assert all("which line 5 of script would give in place of an error" in note for note in notes)
 
 
 def test_an_error_of_one_kind_may_well_have_a_score() -> None:

@@ -211,7 +211,7 @@ def _class_step(script: Module, node: Node, name: str, where: str) -> str:
 
 def _made(script: Module, function: Node, name: str, where: str) -> str:
     """What a factory makes, and how to name the functions of that; nothing of what is no factory."""
-    made, _ = script.made(function)
+    made, _ = script.result_of(function)
     word = printable(name, 60)
     formals = [script.text(one.pattern, 40) for one in formals_of(function) if not one.optional]
     add = f"add `export const scorer = {word}({'…' if formals else ''});` to the script, and name"

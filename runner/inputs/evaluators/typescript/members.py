@@ -44,7 +44,7 @@ def members_of(script: Module, name: str, node: Node, owner: str) -> Iterator[Me
 
 def members_in(script: Module, factory: Node, name: str) -> Iterator[Member]:
     """The functions in what a factory returns, under a name that is given to that."""
-    made, inner = script.made(factory)
+    made, inner = script.result_of(factory)
     if made is not None:
         yield from _members(script, name, made, name, inner, iter(range(_LOOKED_AT)), _DEPTH)
 
@@ -96,7 +96,7 @@ def _members(
             yield from _members(script, name, given.named_children[0], owner, inner, left, depth - 1)
         factory = member_at(script, called) if called.type == "member_expression" else _resolved(script, called, inner)
         if factory.type in CALLED:
-            made, own = script.made(factory)
+            made, own = script.result_of(factory)
             if made is not None and made.type not in FUNCTIONS:
                 yield from _members(script, name, made, owner, own, left, depth - 1)
 

@@ -189,10 +189,10 @@ class Module:
 
     def returned(self, function: Node) -> Node | None:
         """The function that a function makes; None for one that makes none."""
-        made = self.made(function)[0]
+        made = self.result_of(function)[0]
         return made if made is not None and made.type in FUNCTIONS else None
 
-    def made(self, function: Node) -> tuple[Node | None, dict[str, Node]]:
+    def result_of(self, function: Node) -> tuple[Node | None, dict[str, Node]]:
         """What a function returns at its end, as far as the text tells it, and what is defined in it by name."""
         body = function.child_by_field_name("body")
         inner: dict[str, Node] = {}

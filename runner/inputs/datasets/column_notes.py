@@ -1,0 +1,152 @@
+"""What there is to say of how columns fill a script's parameters, of the first rows, before anything runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from runner.core.errors import MappingError
+from runner.core.text import listed
+from runner.core.types import Evaluator
+from runner.inputs.datasets.lacking import Cases, look, of_row, row_keys_of
+from runner.inputs.evaluators.column import BY_NAME, written
+from runner.inputs.evaluators.mapping import Binding
+from sandboxes.wording import Setting
+
+
+def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
+    """What there is to say where a script's reference is left to its default, and a column looks like it."""
+    notes = [*_key_notes(cases, evaluator, binding)]
+    optional = binding.optional
+    mapped = {*binding.mapping.paths, *binding.mapping.literals}
+    if not optional or evaluator.is_inline:
+        return notes
+    from runner.inputs.evaluators.likely import (  # here: most scripts have no such parameter
+        is_reference,
+        likely_columns,
+    )
+
+    wanted = {parameter: plain for parameter in optional if is_reference(plain := parameter.rpartition(".")[2])}
+    if not wanted or any(is_reference(one.rpartition(".")[2]) for one in mapped - optional.keys()):
+        return notes
+    columns, *_ = look(cases, [set(wanted)])
+    if any(not columns.keys().isdisjoint(optional[parameter]) for parameter in wanted):
+        return notes
+    taken = {column for one in optional.values() for column in one}
+    taken |= {*binding.needs().values(), *(one.removeprefix("$.") for one in binding.mapping.paths.values())}
+    taken |= {column for names in binding.others.values() for column in names}
+    free = [column for column in columns if column not in taken and is_reference(column)]
+    if not free:
+        return notes
+    from runner.inputs.evaluators.foreign.reads import uses_default
+
+    wanted = {p: plain for p, plain in wanted.items() if uses_default(evaluator, p, optional[p])}
+    for parameter, column in likely_columns(wanted, free).items():
+        word = next((one for one in optional[parameter] if one != parameter), parameter)
+        path = {parameter: written(column)}
+        notes.append(
+            f"no column has what the script reads as {listed([word])}, and it goes on without; if {listed([column])} "
+            f"is meant, give {Setting('mapping.paths', path)}"
+        )
+        break
+    return notes
+
+
+def _key_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
+    """That a column has the name of the only key that a script reads of what is mapped to another."""
+    for parameter in evaluator.parameters if evaluator.dialect in ("langsmith", "phoenix") else ():
+        path = binding.mapping.paths.get(parameter.name, "").removeprefix("$.").removeprefix("metadata.")
+        key = parameter.columns[-1] if parameter.columns else ""
+        if not path or path in (key, *BY_NAME) or parameter.name not in BY_NAME or binding.others.get(parameter.name):
+            continue
+        word = parameter.columns[0]
+        if key in (word, "reference", "input") or key not in look(cases, [{key}])[0]:
+            continue
+        yield (
+            f"the script reads {listed([key])} of {listed([word])}, and gets {listed([path])} as such, though a column "
+            f"has that very name; if that is meant, give {Setting('mapping.paths', {parameter.name: written(key)})}"
+        )
+
+
+def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
+    """That a column fills what is a number by its default, in a function that was named and knows no dataset."""
+    if not binding.optional or evaluator.dialect is not None or evaluator.language != "python" or not evaluator.entry:
+        return []
+    from runner.inputs.evaluators.foreign.module import read_python  # here: few name their function
+    from runner.inputs.evaluators.python_signature import numbers
+
+    function = read_python(evaluator.source, evaluator.name).definition(evaluator.called)
+    own = {} if function is None else {p: n for p, n in numbers(function.args).items() if p in binding.optional}
+    columns = look(cases, [{name} for name in own])[0] if own else {}
+    return [
+        f"the column {listed([name])} is given to `{name}` of {evaluator.called}, which has the default {number}; if "
+        f"that is not meant, give {Setting('mapping.literals', {name: number})}"
+        for name, number in own.items()
+        if name in columns
+    ]
+
+
+def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
+    """That a function of no tool gets a text where it looks into an object, or the other way round."""
+    if evaluator.dialect is not None or evaluator.language != "python" or not evaluator.evaluates:
+        return []
+    case = cases.look(0)
+    try:
+        values = {} if case is None or case.broken else binding.arguments(case)[1]
+    except MappingError:
+        return []
+    if not values:
+        return []
+    shapes = [*_shapes(evaluator, values)]
+    own = re.compile(rf"\b(?:{'|'.join(map(re.escape, values))})\.(\w+)")
+    looks = any(mark in evaluator.source for mark in ('["', "['", "attr(", ".get("))
+    looks = looks or any(not hasattr(str, attr) for attr in own.findall(evaluator.source))
+    values = {p: value for p, value in values.items() if isinstance(value, dict | list) or (looks and value != "")}
+    if not values:
+        return shapes
+    from runner.inputs.evaluators.foreign.evidence import misfit  # here: few scripts may do so
+    from runner.inputs.evaluators.foreign.module import read_python
+
+    module, notes = read_python(evaluator.source, evaluator.name), shapes
+    for p, value in values.items():
+        if use := misfit(module, evaluator.called, p, value):
+            kind = "a text" if isinstance(value, str) else "an object" if isinstance(value, dict) else "a list"
+            whole = of_row(row_keys_of(evaluator, p), list(look(cases, None)[0])) if kind == "a text" else {}
+            give = f"map nothing to `{p}`, and be told what"
+            if "" in whole:
+                give = f"give {Setting('mapping.paths', {p: whole['']})}"
+            step = f"; if the row itself is meant, {give}" if whole else ""
+            notes.append(f"`{p}` is {kind} in the first row, and the script asks it for {use}, as none has{step}")
+    return notes
+
+
+def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
+    """That a set is declared where JSON has a list, and that a text is gone through as the values of all rows are."""
+    sets = "et[" in evaluator.source or "set" in evaluator.source
+    if not sets and not re.search(r"\bfor\b", evaluator.source):
+        return
+    from runner.inputs.evaluators.entries import likely, python_entries
+    from runner.inputs.evaluators.foreign.evidence import goes_through, of_sets
+    from runner.inputs.evaluators.foreign.module import read_python
+    from runner.inputs.evaluators.returns import handed_on
+
+    module, called = read_python(evaluator.source, evaluator.name), evaluator.called
+    if names := [name for name in of_sets(module, called) if isinstance(values.get(name), list)]:
+        own, given = handed_on(evaluator)
+        made = re.sub(rf"(?<![\w=])({'|'.join(names)})(?=,|$)|(?<==)({'|'.join(names)})(?=,|$)", r"set(\1\2)", given)
+        way = f"add `def evaluate({own}): return {called}({made})` to the script, and run that"
+        if called == "evaluate" or "." in called:
+            way = f"make it one there, as by `{names[0]} = set({names[0]})`"
+        yield f"{listed(names)} of {called} is declared as a set, and a row has a list; {way}"
+    for name in (name for name, value in values.items() if isinstance(value, str)):
+        if by := goes_through(module, called, name):
+            entries = python_entries(module.body)
+            others = [one for key, one in entries.items() if key not in (called, by)]
+            some = [one for one in likely(others) if len(one.required) > 1][:3]
+            if some:
+                yield (
+                    f"{called} goes through `{name}`, which is a text in the first row, and gives each part to `{by}`, "
+                    f"as if it had the values of all rows; {listed([one.words for one in some])} likely score a row: "
+                    f"name the one to run after the file, such as FILE:{some[0].name}"
+                )

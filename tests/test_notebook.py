@@ -103,7 +103,7 @@ def test_a_function_of_a_cell_is_scored_with_a_bar(notebook: Notebook) -> None:
             "%env EVALCELL_TEST=1\nWORD = re.compile('[a-z]+')\ndef count(text):\n    return len(WORD.findall(text))"
         )
         # A run that is done sooner shows no bar.
-        await notebook.cell("import runner.results.notebook.waiting\nrunner.notebook.waiting.INTERVAL = 0.001")
+        await notebook.cell("import runner.results.notebook.waiting\nrunner.results.notebook.waiting.INTERVAL = 0.001")
         await notebook.cell("def score(output):\n    return count(output)")
         shown = await notebook.cell(
             "asyncio.get_running_loop()\n"

@@ -192,13 +192,13 @@ def test_the_page(pytester: pytest.Pytester, place: Path) -> None:
         ) in ("..." + re.sub(r"(polite in wasm)/\S+:", r"\1:", shown)), line
 
 
-def test_the_readme(pytester: pytest.Pytester) -> None:
-    text = (PAGE.parents[2] / "README.md").read_text("utf-8")
-    every = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    [code] = [block for block in every if "(evalcell)" in block]
-    [script] = [block for block in every if block.startswith("def evaluate(output, reference)")]
-    (pytester.path / "test_answers.py").write_text(code)
-    (pytester.path / "same.py").write_text(script)
+def test_a_gate_that_is_not_met_fails_with_its_line(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_answers="def test_answers(evalcell):\n    evalcell('same.py', 'data.jsonl').require('mean >= 0.5')\n"
+    )
+    (pytester.path / "same.py").write_text(
+        "def evaluate(output, reference):\n    return float(output.strip() == reference.strip())\n"
+    )
     write(pytester.path / "data.jsonl", [{"output": "4", "reference": "4"}, {"output": "5", "reference": "4"}])
     run(pytester).assert_outcomes(passed=1)
     write(pytester.path / "data.jsonl", [{"output": "4", "reference": "4"}, {"output": 5, "reference": "4"}])

@@ -25,7 +25,10 @@ def doctor(as_json: bool) -> int:
         out.print(Text("No sandbox of this machine works; see the steps above", style="bold red"))
         return COULD_NOT_JUDGE
     out.print(
-        Text("All is well" if not wrong else f"It works; {len(wrong)} to look at, with a step each", style="bold")
+        Text(
+            "All is well" if not wrong else f"Everything works; {len(wrong)} optional item{'s' * (len(wrong) > 1)}",
+            style="bold",
+        )
     )
     return DONE
 

@@ -71,9 +71,9 @@ def lines(made: Comparison) -> list[str]:
     if made.failed:
         missing.append(f"{made.failed:,} failed or were lost on a side")
     if made.abstained:
-        missing.append(f"{made.abstained:,} abstained on a side, or have a label alone")
+        missing.append(f"{made.abstained:,} have no score on one side")
     if missing:
-        found.append(f"of {made.pairs:,} pairs {' and '.join(missing)}: not in the means")
+        found.append(f"of {made.pairs:,} pairs {' and '.join(missing)} and are not counted")
     return [*found, *made.notes]
 
 

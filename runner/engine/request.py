@@ -24,6 +24,7 @@ from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.row_columns import RowColumns, parse_column
 from runner.inputs.datasets.rows import Reading, cases_from_rows
+from runner.inputs.datasets.shapes import refuse_shapes
 from runner.inputs.datasets.slices import Slice
 from runner.inputs.datasets.streams import refuse_encoding
 from runner.inputs.evaluators.at_load import refuse_training
@@ -227,11 +228,17 @@ class Prepared:
 
 
 def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[Prepared]) -> None:
-    """Raise ColumnsError or MappingError if the dataset lacks columns that one of the runs needs."""
+    """
+    Raise ColumnsError or MappingError if the dataset lacks columns that one of the runs needs.
+
+    And EvaluatorError if one takes lists of which the dataset has single values.
+    """
     runs = list(runs)
     others = {column: use for run in runs for column, use in run.other_needs.items()}
     bound = [(run.evaluator, run.binding) for run in runs if run.binding is not None]
     refuse_lacking(name, cases, bound, others)
+    for evaluator, binding in bound:
+        refuse_shapes(name, cases, evaluator, binding)
 
 
 def prepare(

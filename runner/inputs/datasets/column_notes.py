@@ -129,6 +129,7 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
     from runner.inputs.evaluators.entries import likely, python_entries
     from runner.inputs.evaluators.foreign.evidence import goes_through, of_sets
     from runner.inputs.evaluators.foreign.module import read_python
+    from runner.inputs.evaluators.lists import nested
     from runner.inputs.evaluators.returns import handed_on
 
     module, called = read_python(evaluator.source, evaluator.name), evaluator.called
@@ -139,6 +140,16 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
         if called == "evaluate" or "." in called:
             way = f"make it one there, as by `{names[0]} = set({names[0]})`"
         yield f"{listed(names)} of {called} is declared as a set, and a row has a list; {way}"
+    plain = [p for p, some in values.items() if isinstance(some, list) and not any(isinstance(o, list) for o in some)]
+    if inner := nested(module, called, plain):
+        own, given = handed_on(evaluator)
+        made = ", ".join(f"[{one}]" if one in inner else one for one in given.split(", "))
+        by, function = next(iter(inner.values())), "NAME" if called == "evaluate" else called
+        yield (
+            f"{called} gives each part of {listed(inner)} to `{by}`, which goes through it: it takes a list of lists, "
+            f"as of several sentences, and the first row has one; if so, add `def evaluate({own}): return "
+            f"{function}({made})` to the script, and run that"
+        )
     for name in (name for name, value in values.items() if isinstance(value, str)):
         if by := goes_through(module, called, name):
             entries = python_entries(module.body)

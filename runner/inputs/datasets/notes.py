@@ -53,7 +53,7 @@ class RowNotes:
             if not isinstance(row, RowError):
                 for name, value in row.items():
                     if isinstance(value, str) and value and (columns is None or name in columns) and name not in but:
-                        self._lists.setdefault(name, Counter())[_kind_of_list(value)] += 1
+                        self._lists.setdefault(name, Counter())[kind_of_list(value)] += 1
             yield where, row
             if number + 1 >= _FIRST:
                 break
@@ -110,7 +110,7 @@ def repeated_ids(count: int) -> str:
     )
 
 
-def _kind_of_list(text: str) -> str:
+def kind_of_list(text: str) -> str:
     """`JSON`, which Python may have written too, `Python` for what only that writes, or nothing."""
     start = text.lstrip()[:2]
     if not start.startswith("[") or not text.rstrip().endswith("]") or len(text) > _LOOKED_AT:

@@ -19,6 +19,7 @@ from runner.inputs.evaluators.python_signature import (
     aggregate_of,
     empty,
     key_of,
+    keywords,
     names_of,
     own_nodes,
     parameters,
@@ -217,7 +218,8 @@ class _Script:
 
 def _entry(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
     docstring = "" if isinstance(node, ast.Lambda) else ast.get_docstring(node) or ""
-    return Entry("", own, node.args.kwarg is not None, node.lineno, docstring, keys=_keys(node, own))
+    every = (*own, *keywords(node))
+    return Entry("", every, node.args.kwarg is not None, node.lineno, docstring, keys=_keys(node, own))
 
 
 def _keys(node: CallableNode, own: tuple[Parameter, ...]) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ def read_signature(source: str, where: str) -> Signature:
             f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "
             f"without running the script; {DEFINE}"
         )
-    return Signature(parameters(found.args), found.args.kwarg is not None, _docstring(tree, found), aggregate=aggregate)
+    own = (*parameters(found.args), *keywords(found))
+    return Signature(own, found.args.kwarg is not None, _docstring(tree, found), aggregate=aggregate)
 
 
 def aggregate_of(function: ast.AST | None) -> Aggregate | None:
@@ -233,6 +234,40 @@ def parameters(args: ast.arguments) -> tuple[Parameter, ...]:
     for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
         found.append(Parameter(name=arg.arg, required=default is None))
     return tuple(found)
+
+
+def keywords(function: CallableNode) -> tuple[Parameter, ...]:
+    """
+    What a function reads by its name of its `**kwargs`, as parameters, so that columns of these names fill them.
+
+    An output or a reference is required, however it is read: without it `kwargs.get("reference")` would be None in
+    all rows, without a word. Of several names of one of these, such as in `kw.get("gold") or kw.get("label")`, a
+    column of any is enough.
+    """
+    if function.args.kwarg is None:
+        return ()
+    from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES  # here: few functions have such
+
+    every, read = function.args.kwarg.arg, dict[str, bool]()
+    held = {one.name for one in parameters(function.args)}
+    nodes = [*ast.walk(function)]
+    if any(isinstance(one, ast.Name) and one.id == every and isinstance(one.ctx, ast.Store) for one in nodes):
+        return ()
+    for found in filter(None, map(key_of, nodes)):
+        if isinstance(found[0], ast.Name) and found[0].id == every and found[1].isidentifier():
+            read[found[1]] = read.get(found[1], True) and found[2] == "index"
+    names = [name for name in read if name not in held]
+    same = {role: [name for name in names if name in role] for role in (OUTPUTS - REFERENCES, REFERENCES - OUTPUTS)}
+    first = {some[0]: tuple(some) for role, some in same.items() if some and not held & role}
+    others = {name for some in first.values() for name in some[1:]}
+    return tuple(
+        Parameter(
+            name=name,
+            required=(read[name] or name in first) and name not in others,
+            columns=columns if len(columns := first.get(name, ())) > 1 and not read[name] else (),
+        )
+        for name in names
+    )
 
 
 def empty(args: ast.arguments) -> set[str]:

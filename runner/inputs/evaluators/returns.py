@@ -15,6 +15,8 @@ from runner.inputs.evaluators.python_signature import FunctionNode, definitions,
 
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
 """A number as text."""
+_VERDICT = re.compile(r"([\w.]+\.)?[tT]uple\[(bool|float|int), (Optional\[)?str\b")
+"""The annotation of a function that returns a verdict, and why."""
 _FORMATS = re.compile(r".*[eEfFgGdn%]")
 
 
@@ -100,13 +102,29 @@ def _imports(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
 def tuple_step(evaluator: Evaluator) -> str:
     """What to write where a Python script returns a tuple: one of its values, or all by their names in it."""
     function = evaluator.called
-    if function == "evaluate" or evaluator.dialect is not None or "." in function:
+    if evaluator.dialect is not None or "." in function:
         return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
     own, given = handed_on(evaluator)
-    start = f"def evaluate({own}): return"
-    step = f"for its first value add `{start} {function}({given})[0]` to the script and run that"
-    words = ", ".join(f'"{one}"' for one in _of_tuple(evaluator.source, evaluator.name, function))
-    return step + (f"; for all `{start} dict(zip(({words}), {function}({given})))`" if words else "")
+    given, brackets = _bracketed(evaluator, given)
+    called, first = ("NAME", "name it otherwise (NAME), and ") if function == "evaluate" else (function, "")
+    start = f"def evaluate({own}):"
+    step = f"for its first value {first}add `{start} return {called}({given})[0]` to the script and run that"
+    step += brackets
+    if _with_reason(evaluator.source, evaluator.name, function):
+        return (
+            f"{first}add `{start} score, why = {called}({given}); return "
+            '{"score": float(score), "explanation": str(why)}` to the script and run that'
+        )
+    names = tuple_names(evaluator.source, evaluator.name, function)
+    if not names:
+        return step
+    outputs = ", ".join(f'{one} = {{kind = "continuous"}}' for one in names)
+    words = ", ".join(f'"{one}"' for one in names)
+    lines = f"{start} return dict(zip(({words}), {called}({given})))"
+    if evaluator.outputs or "/// script" in evaluator.source:
+        return f"{step}; for all `{lines}`, and in the script's header `outputs = {{{outputs}}}` in place of `output`"
+    header = ("# /// script", "# [tool.evalcell]", f"# outputs = {{{outputs}}}", "# ///")
+    return f"{step}; for all add these lines: {', '.join(f'`{one}`' for one in (*header, lines))}"
 
 
 def handed_on(evaluator: Evaluator) -> tuple[str, str]:
@@ -131,18 +149,66 @@ def handed_on(evaluator: Evaluator) -> tuple[str, str]:
     return ", ".join(own), ", ".join(ours)
 
 
+def _bracketed(evaluator: Evaluator, given: str) -> tuple[str, str]:
+    """The arguments of a call, with brackets where it takes a list of what a row likely has, and what to say of it."""
+    from runner.inputs.evaluators.foreign.module import read_python  # here: few functions return several values
+    from runner.inputs.evaluators.lists import nested
+
+    names = [one.name for one in evaluator.parameters if one.required]
+    if not (inner := nested(read_python(evaluator.source, evaluator.name), evaluator.called, names)):
+        return given, ""
+    made = [f"[{one}]" if one in inner else one for one in given.split(", ")]
+    by = next(iter(inner.values()))
+    return ", ".join(made), (
+        f" (it takes lists of lists, of which `{by}` goes through each: leave the brackets out where a row has several)"
+    )
+
+
 @lru_cache(8)
-def _of_tuple(source: str, where: str, called: str) -> list[str]:
-    """The names of the values that the function returns together. Asked for each row that fails so."""
+def tuple_names(source: str, where: str, called: str) -> list[str]:
+    """The names of the numbers that a function returns together; nothing if some of it is no number."""
     function = names_of(parse(source, where).body).get(called)
     if not isinstance(function, FunctionNode):
         return []
+    objects = _objects(function)
     for one in own_nodes(function.body):
         if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
-            found = [each.id for each in one.value.elts if isinstance(each, ast.Name)]
-            if len(found) == len(one.value.elts) and not {*found} & _objects(function):
-                return found
+            found = [_name(each) for each in one.value.elts]
+            if None not in found and not {*found} & objects and len({*found}) == len(found):
+                return [name or f"value_{at}" for at, name in enumerate(found, 1)]
     return []
+
+
+def _name(value: ast.expr) -> str | None:
+    """What a number is called that is returned beside others: "" if it has no name, None if it is hardly a number."""
+    match value:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Name(id="round" | "float" | "int" | "abs"), args=[inner, *_]):
+            return _name(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="item" | "mean" | "sum")):
+            return _name(inner)
+        case ast.BinOp(op=ast.Mult(), left=inner, right=ast.Constant(value=100)):
+            return _name(inner)
+        case ast.BinOp():
+            return ""
+    return None
+
+
+def _with_reason(source: str, where: str, called: str) -> bool:
+    """Whether a function returns pairs of a verdict and a text that says why."""
+    function = names_of(parse(source, where).body).get(called)
+    if not isinstance(function, FunctionNode):
+        return False
+    if function.returns is not None and _VERDICT.match(expression(function.returns).strip("'\"")):
+        return True
+    pairs = [
+        one.value.elts
+        for one in own_nodes(function.body)
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple) and len(one.value.elts) == 2
+    ]
+    texts = [isinstance(why, ast.JoinedStr) or isinstance(getattr(why, "value", None), str) for _, why in pairs]
+    return any(texts)
 
 
 def _objects(function: FunctionNode) -> set[str]:

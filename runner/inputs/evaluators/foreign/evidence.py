@@ -46,7 +46,7 @@ def reads_object(module: ScriptModule, function: Function, name: str, keys: Coll
     if module.language == "typescript":
         return _in_javascript(module.source, name, keys)
     used = False
-    for node, own in _holders(module, function.name, name):
+    for node, own in holders(module, function.name, name):
         for inner in ast.walk(node):
             if _looks_into(inner, own, keys):
                 return True
@@ -57,7 +57,7 @@ def reads_object(module: ScriptModule, function: Function, name: str, keys: Coll
 def row_keys(module: ScriptModule, entry: str, name: str) -> list[Key]:
     """The keys that a function reads of a parameter, also by functions of the script that it hands it to."""
     found: dict[str, bool] = {}
-    for node, own in _holders(module, entry, name):
+    for node, own in holders(module, entry, name):
         for key in keys_of(node, own):
             found[key.name] = key.required and found.get(key.name, True)
     return [Key(*each) for each in found.items()]
@@ -66,7 +66,7 @@ def row_keys(module: ScriptModule, entry: str, name: str) -> list[Key]:
 def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
     """The attributes that a function reads of a parameter, as of an object of DSPy's: no value of a row has one."""
     found: dict[str, None] = {}
-    for node, own in _holders(module, entry, name):
+    for node, own in holders(module, entry, name):
         for inner in ast.walk(node):
             match inner:
                 case ast.Name(id=other, ctx=ast.Store()) if other == own:
@@ -114,7 +114,7 @@ def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> s
 
 def _calls(module: ScriptModule, entry: str, name: str) -> str:
     """A method of its own that a function calls of a parameter: `conn.execute`."""
-    for node, own in _holders(module, entry, name):
+    for node, own in holders(module, entry, name):
         for inner in ast.walk(node):
             match inner:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=other), attr=attr)) if other == own:
@@ -128,7 +128,7 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
     if not isinstance(value, str | dict | list):
         return ""
     own = dir(value)
-    for node, held in _holders(module, entry, name):
+    for node, held in holders(module, entry, name):
         for inner in ast.walk(node):
             match inner:
                 case ast.Name(id=other, ctx=ast.Store()) if other == held:
@@ -141,7 +141,7 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
                     return ""
     if strange := attributes(module, entry, name):
         return f"`.{strange[0]}`"
-    for node, held in _holders(module, entry, name):
+    for node, held in holders(module, entry, name):
         for inner in ast.walk(node):
             match inner:
                 case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == held and attr in _PLAIN:
@@ -153,7 +153,7 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
     return ""
 
 
-def _holders(module: ScriptModule, entry: str, name: str) -> Iterator[tuple[CallableNode, str]]:
+def holders(module: ScriptModule, entry: str, name: str) -> Iterator[tuple[CallableNode, str]]:
     """The function and those of the script that it hands the parameter to, each with its own name for it."""
     left, seen = [(entry, name)], set[tuple[str, str]]()
     while left and len(seen) < _MOST:

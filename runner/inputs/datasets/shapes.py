@@ -1,0 +1,212 @@
+"""Refuse a run, before anything runs, of a function that takes lists where the rows have single values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from runner.core.errors import EvaluatorError, MappingError
+from runner.core.text import listed, shown
+from runner.core.types import Evaluator
+from runner.inputs.datasets.lacking import Cases
+from runner.inputs.datasets.notes import kind_of_list
+from runner.inputs.evaluators.mapping import Binding
+from sandboxes.wording import Message, Setting
+
+if TYPE_CHECKING:
+    from runner.inputs.evaluators.foreign.module import ScriptModule
+    from runner.inputs.evaluators.lists import ListUse
+
+_ROWS = 20
+"""Rows that are looked at."""
+_MAY_TAKE_LISTS = re.compile(
+    r"\b(for|in|zip|len|[Ll]ist|Iterable|Sequence|Collection|[Tt]uple|ndarray|Series|Tensor|sklearn|scipy|numpy|stats)\b"
+)
+_SEVERAL = re.compile(
+    r"(^|_)(preds|golds|refs|hyps|gts|y_true|y_pred|labels|targets|answers|predictions|references|outputs|responses|"
+    r"candidates|hypotheses|generations|completions|truths|golden_answers|sentences|texts|lists?|batch)$|(^|_)list_"
+)
+"""Names of parameters that have a value for each row."""
+_OF_TEXT = re.compile(r"(^|_)(s\d?|str\d?|string\d?|text\d?|word\d?|sentence\d?|seq\d?|a|b|x|y|chars?|source|target)$")
+"""Names of parameters that are one text, be it gone through by its characters."""
+_SEPARATED = re.compile(r"[^\s;|]+(\s?[;|]\s?[^\s;|]+)+")
+
+
+def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Binding) -> None:
+    """Raise EvaluatorError where a Python function of no tool takes lists, and the first rows have single values."""
+    if evaluator.dialect is not None or evaluator.language != "python" or not evaluator.evaluates:
+        return
+    if evaluator.is_inline or not _MAY_TAKE_LISTS.search(evaluator.source):
+        return
+    first = _columns(cases, binding, 1)
+    if not _singles(first):
+        return
+    from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
+    from runner.inputs.evaluators.lists import list_use
+
+    module = read_python(evaluator.source, evaluator.name)
+    uses = {p: list_use(module, evaluator.called, p) for p in _singles(first)}
+    if not any(use.how for use in uses.values()):
+        return
+    values = _columns(cases, binding, _ROWS)
+    single = {p: some for p, some in _singles(values).items() if p in uses}
+    listed_texts = [p for p, some in single.items() if uses[p].how and _is_listed(some) and _is_meant(p, uses[p])]
+    if listed_texts:
+        if not any(kind_of_list(one) for p in listed_texts for one in single[p] if isinstance(one, str)):
+            listed_texts = [p for p in single if uses[p].how in ("list", "goes through") and _is_meant(p, uses[p])]
+        columns = binding.needs()
+        raise EvaluatorError(
+            _of_cells(name, evaluator, listed_texts, single, [columns.get(p, p) for p in listed_texts])
+        )
+    several = [p for p in single if uses[p].together and _SEVERAL.search(_plain(p))]
+    misfits = [
+        p
+        for p, some in single.items()
+        if uses[p].how == "list"
+        or (uses[p].how and not any(isinstance(one, str) for one in some))
+        or (len(several) > 1 and p in several)
+    ]
+    if not misfits:
+        return
+    if any(isinstance(one, list) for p in values.keys() - single.keys() for one in values[p]):
+        lists = {p for p, use in uses.items() if use.how == "list"}
+        raise EvaluatorError(_of_one(name, evaluator, misfits, [*lists], values))
+    raise EvaluatorError(_of_all(name, module, evaluator, misfits, any(uses[p].of_all for p in misfits), values))
+
+
+def _singles(values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Those of which all values are texts, numbers, true or false."""
+    return {p: some for p, some in values.items() if all(isinstance(one, str | int | float) for one in some)}
+
+
+def _columns(cases: Cases, binding: Binding, rows: int) -> dict[str, list[Any]]:
+    """By parameter, its values in the first rows that have any, but for those that are null or empty."""
+    found: dict[str, list[Any]] = {}
+    for at in range(_ROWS):
+        if rows <= 0 or (case := cases.look(at)) is None:
+            break
+        try:
+            own = {} if case.broken is not None else binding.arguments(case)[1]
+        except MappingError:
+            continue
+        rows -= bool(own)
+        for parameter, value in own.items():
+            if value is not None and value != "" and parameter not in binding.mapping.literals:
+                found.setdefault(parameter, []).append(value)
+    return found
+
+
+def _is_listed(some: Sequence[Any]) -> bool:
+    """Whether most are texts of lists."""
+    lists = [one for one in some if isinstance(one, str) and (kind_of_list(one) or _SEPARATED.fullmatch(one))]
+    return 2 * len(lists) > len(some)
+
+
+def _is_meant(parameter: str, use: ListUse) -> bool:
+    """Whether a list is meant, and not a text that looks like one."""
+    return use.how == "list" or (use.how != "counts" and not _OF_TEXT.search(_plain(parameter)))
+
+
+def _plain(name: str) -> str:
+    from runner.inputs.evaluators.likely import plain_name
+
+    return plain_name(name)
+
+
+def _of_cells(
+    name: str, evaluator: Evaluator, texts: list[str], values: Mapping[str, list[Any]], columns: list[str]
+) -> Message:
+    """What to do where the cells of a table are texts of lists."""
+    called = evaluator.called
+    kinds = {p: {kind_of_list(one) if isinstance(one, str) else "" for one in values[p]} for p in texts}
+    first = next(
+        one for one in values[texts[0]] if isinstance(one, str) and (kind_of_list(one) or ";" in one or "|" in one)
+    )
+    text = (
+        f"{name}: {listed(texts)} {'is a text that looks' if len(texts) < 2 else 'are texts that look'} like a list, "
+        f"such as {shown(first, 60)}, and {called} goes through it as a list, not through its characters"
+    )
+    if mixed := [p for p in texts if "" in kinds[p] and kinds[p] & {"Python", "JSON"}]:
+        text += f"; some of {listed(mixed)} are no lists: put those right"
+    if all(kinds[p] <= {"JSON", ""} and "JSON" in kinds[p] for p in texts):
+        return Message(f"{text}; give ", Setting("json_columns", columns))
+    lines, made = [], {}
+    for p in texts:
+        if kinds[p] & {"Python", "JSON"}:
+            lines, made[p] = ["from ast import literal_eval"], f"literal_eval({p})"
+        else:
+            made[p] = f'{p}.split("{";" if ";" in first else "|"}")'
+    return Message(f"{text}; {_lines(evaluator, lines, made)}")
+
+
+def _of_one(name: str, evaluator: Evaluator, misfits: list[str], lists: list[str], values: Mapping[str, Any]) -> str:
+    """What to do where some parameters have lists, and others a single value."""
+    p = misfits[0]
+    return (
+        f"{name}: `{p}` is {shown(values[p][0], 60)} in the first row, and {evaluator.called} takes a list there; "
+        f"{_lines(evaluator, [], {one: f'[{one}]' for one in misfits})}"
+    )
+
+
+def _of_all(
+    name: str, module: ScriptModule, evaluator: Evaluator, misfits: list[str], equal: bool, values: Mapping[str, Any]
+) -> str:
+    """What to do where a function takes the values of all rows."""
+    from runner.inputs.evaluators.returns import handed_on, tuple_names
+
+    called, p = evaluator.called, misfits[0]
+    function = "NAME" if called == "evaluate" else called
+    own, given = handed_on(evaluator)
+    each = _with(given, {one: f"[{one}]" for one in misfits})
+    numbers = not any(isinstance(one, str) for one in values[p])
+    row = f"{function}({each})"
+    if equal and len(misfits) == 2 == len([one for one in evaluator.parameters if one.required]):
+        row = f"float({misfits[0]} == {misfits[1]})"
+    words = tuple_names(evaluator.source, evaluator.name, called)
+    every = _with(given, {one: f'[row["arguments"]["{one}"] for row in results]' for one in misfits})
+    figures = f"{function}({every})"
+    if words:
+        names = ", ".join(f'"{one}"' for one in words)
+        row = row if row.startswith("float(") else f"{row}[{len(words) - 1}]"
+        figures = f"dict(zip(({names}), {figures}))"
+    first = "name it otherwise (NAME), and " if called == "evaluate" else ""
+    again = "" if called == "evaluate" else f", and run the script without `:{called}`"
+    what = "takes lists, with a value for each row" if numbers or len(misfits) > 1 else "takes a list"
+    text = (
+        f"{name}: `{p}` is {shown(values[p][0], 60)} in the first row, and {called} {what}, as of all rows together: "
+        f"{first}add these lines to the end of the script{again}:\n"
+        f"def evaluate({own}): return {row}\n"
+        f"def aggregate(results): return {figures}\n"
+        "The figure of all rows is then `aggregate`: docs/how-to/aggregates.md"
+    )
+    return text if equal else f"{text}. If {listed(misfits)} should be a list in each row, put the file right"
+
+
+def _lines(evaluator: Evaluator, lines: list[str], made: Mapping[str, str]) -> str:
+    """What to add to the script so that the function gets other values than the row has."""
+    from runner.inputs.evaluators.returns import handed_on
+
+    called = evaluator.called
+    own, given = handed_on(evaluator)
+    if called == "evaluate":
+        steps = "; ".join(f"{p} = {one}" for p, one in made.items())
+        return "begin the function with these lines:\n" + "\n".join([*lines, steps])
+    if "." in called:
+        from runner.inputs.evaluators.entries import python_entries
+        from runner.inputs.evaluators.python_signature import parse
+
+        entry = python_entries(parse(evaluator.source, evaluator.name).body).get(called)
+        called = entry.made if entry is not None and entry.made else called
+    add = [*lines, f"def evaluate({own}): return {called}({_with(given, made)})"]
+    return f"add these lines to the end of the script, and run it without `:{evaluator.called}`:\n" + "\n".join(add)
+
+
+def _with(given: str, made: Mapping[str, str]) -> str:
+    """The arguments of a call, of which some are other expressions."""
+
+    def one(argument: str) -> str:
+        head, equals, value = argument.rpartition("=")
+        return f"{head}{equals}{made.get(value, value)}"
+
+    return ", ".join(map(one, given.split(", "))) if given else given

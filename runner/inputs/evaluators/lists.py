@@ -1,0 +1,158 @@
+"""Whether a Python function takes a parameter as a list, as far as its text shows it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from runner.inputs.evaluators.foreign.evidence import holders
+from runner.inputs.evaluators.foreign.module import ScriptModule
+
+_LIST = re.compile(
+    r"(Optional\[|Annotated\[)?([\w.]+\.)?(list|List|tuple|Tuple|set|Set|frozenset|MutableSequence|ndarray|NDArray|"
+    r"ArrayLike|Series|Tensor)\b"
+)
+_ITERABLE = re.compile(r"(Optional\[|Annotated\[)?([\w.]+\.)?(Sequence|Iterable|Iterator|Collection)\b")
+_OF_NUMBERS = re.compile(r"\[\s*(Union\[)?(bool|int|float|np\.\w+|Number|Real)\b")
+_TEXTS = re.compile(r"\bstr\b(?![^\[]*\])|\bAny\b(?![^\[]*\])|\bobject\b")
+"""A text is one of the kinds that an annotation names, outside of brackets."""
+_OF_ALL = (
+    "sklearn.metrics",
+    "sklearn",
+    "scipy.stats",
+    "seqeval",
+    "sacrebleu.corpus",
+    "nltk.translate.bleu_score.corpus",
+)
+_TAKES = {"len", "set", "list", "zip", "enumerate", "sorted", "sum", "min", "max", "tuple", "Counter", "range", "any"}
+_TAKES |= {
+    "all",
+    "map",
+    "filter",
+    "reversed",
+    "frozenset",
+    "fromkeys",
+    "array",
+    "asarray",
+    "tqdm",
+    "mean",
+    "intersection",
+}
+_TAKES |= {"union", "difference", "index", "count"}
+"""What takes a list, and a text as well."""
+_Uses = Literal["list", "texts too", "goes through", "counts", ""]
+
+
+class ListUse(NamedTuple):
+    how: _Uses
+    """
+    `list`: a text is none by its annotation, or by the package that gets it; `texts too`: its annotation is that of a
+    text, too; `goes through`: by what is done with it; `counts`: only its length or a place in it is asked.
+    """
+    of_all: bool = False
+    """True if what it is handed to judges all rows together, as sklearn's metrics do."""
+    together: bool = False
+    """True if it is gone through with another one, as by `zip`."""
+
+
+def nested(module: ScriptModule, entry: str, parameters: Sequence[str]) -> dict[str, str]:
+    """By parameter that is a list of lists, the function of the script that goes through each of these."""
+    function, found = module.definition(entry), dict[str, str]()
+    for loop in ast.walk(function) if function is not None else ():
+        if not isinstance(loop, ast.For | ast.comprehension):
+            continue
+        each = {name: one for one, name in _parts(loop) if name in parameters}
+        for call in ast.walk(function) if function is not None and each else ():
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+                continue
+            node = module.definition(call.func.id)
+            own = [] if node is None else [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
+            loops = [one for one in ast.walk(node) if isinstance(one, ast.For | ast.comprehension)] if node else []
+            through = {name for one in loops for _, name in _parts(one)}
+            for name, part in each.items():
+                given = {own[at] for at, one in enumerate(call.args[: len(own)]) if part in _names([one])}
+                if given & through:
+                    found[name] = call.func.id
+    return found
+
+
+def _parts(loop: ast.For | ast.comprehension) -> list[tuple[str, str]]:
+    """The names in a loop for the parts of what it goes through, each with the name of that."""
+    target, over = loop.target, loop.iter
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("enumerate", "tqdm"):
+        if over.func.id == "enumerate":
+            target = target.elts[-1] if isinstance(target, ast.Tuple) and target.elts else target
+        over = over.args[0] if over.args else over
+    pairs = [(target, over)]
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "zip":
+        pairs = [*zip(target.elts, over.args, strict=False)] if isinstance(target, ast.Tuple) else []
+    return [(one.id, whole.id) for one, whole in pairs if isinstance(one, ast.Name) and isinstance(whole, ast.Name)]
+
+
+def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
+    """How a function uses a parameter: as a list, as far as can be seen. One that asks what it got is told nothing."""
+    found, of_all, together = set[_Uses](), False, False
+    annotation = _annotation(module, entry, parameter)
+    for node, own in holders(module, entry, parameter):
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Name(id=other, ctx=ast.Store()) if other == own:
+                    return ListUse("")
+                case ast.Call(func=func, args=args, keywords=keywords):
+                    if own not in _names([*args, *(one.value for one in keywords)]):
+                        continue
+                    called = module.whole_name(ast.unparse(func))
+                    last = called.rpartition(".")[2]
+                    if last in ("isinstance", "type", "hasattr", "is_list_like"):
+                        return ListUse("")
+                    if called.startswith(_OF_ALL):
+                        of_all = True
+                        found.add("list")
+                    elif last in ("zip", "enumerate", "map", "set", "Counter", "sorted"):
+                        together = together or (last == "zip" and len(args) > 1)
+                        found.add("goes through")
+                    elif last in ("len", "range"):
+                        found.add("counts")
+                    elif last not in _TAKES and last not in module.functions:
+                        return _declared(annotation)
+                case ast.For(iter=ast.Name(id=other)) | ast.comprehension(iter=ast.Name(id=other)) if other == own:
+                    found.add("goes through")
+                case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=other)]) if other == own:
+                    found.add("goes through")
+                case ast.Subscript(value=ast.Name(id=other)) if other == own:
+                    found.add("counts")
+                case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == own and attr not in dir(list):
+                    return _declared(annotation)
+                case ast.FormattedValue(value=ast.Name(id=other)) if other == own:
+                    return _declared(annotation)
+    if of_all:
+        return ListUse("list", True, together)
+    declared = _declared(annotation)
+    if declared.how == "list" or not found:
+        return declared._replace(together=together)
+    return ListUse("goes through" if "goes through" in found else "counts", together=together)
+
+
+def _declared(annotation: str) -> ListUse:
+    """What an annotation alone says."""
+    text = annotation.strip("'\"")
+    if not text or _TEXTS.search(text) or text.startswith(("Union", "typing.Union")):
+        return ListUse("")
+    if _LIST.match(text) or (_ITERABLE.match(text) and _OF_NUMBERS.search(text)):
+        return ListUse("list")
+    return ListUse("texts too") if _ITERABLE.match(text) else ListUse("")
+
+
+def _annotation(module: ScriptModule, entry: str, parameter: str) -> str:
+    function = module.definition(entry)
+    if function is None:
+        return ""
+    args = function.args
+    own = next((a for a in (*args.posonlyargs, *args.args, *args.kwonlyargs) if a.arg == parameter), None)
+    return "" if own is None or own.annotation is None else ast.unparse(own.annotation)
+
+
+def _names(nodes: Sequence[ast.expr]) -> set[str]:
+    return {one.id for one in nodes if isinstance(one, ast.Name)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import time
 from datetime import date
 from pathlib import Path
@@ -28,6 +29,7 @@ LOCKS = "locks"
 SUFFIX = ".json"
 
 _SCHEMA = 1
+_SOURCE = re.compile(r"Wheels are required for `([\w.-]+)`")
 _UNKNOWN = re.compile(r"\b([a-z0-9][a-z0-9._-]*) was not found in the |no versions of ([a-z0-9][a-z0-9._-]*)\[")
 
 
@@ -140,7 +142,8 @@ async def _resolve(
         raise failure(
             done,
             f"{_few(wanted)} for {target.name}",
-            f"{_likely(done.errors)}change the versions that you ask for, or run evalcell with another Python",
+            _build_step(wanted, done.errors)
+            or f"{_likely(done.errors)}change the versions that you ask for, or run evalcell with another Python",
             f"no earlier resolution of them is in the cache: connect once, or set {Setting('sandbox.lock')}",
         )
     try:
@@ -152,6 +155,22 @@ async def _resolve(
     keep(work.parent, key, SUFFIX, kept.model_dump_json().encode())
     say(f"packages: {name_packages(lock.packages, wanted)}, resolved in {time.monotonic() - start:.1f} s")
     return lock
+
+
+def _build_step(wanted: tuple[str, ...], errors: str) -> str:
+    """What to do for packages that the index has as source alone: no version and no Python has a wheel of it."""
+    text = " ".join(errors.split())
+    names = dict.fromkeys(name.lower() for name in _SOURCE.findall(text))
+    if not names or "only found wheels" in text or "in the cache" in text:
+        return ""
+    asked = {name_of(one): one for one in wanted}
+    words = " ".join(shlex.quote(asked.get(name, name)) for name in names)
+    which = f"{'it' if len(names) < 2 else 'these'}"
+    return (
+        f"the index has {which} as source alone, which evalcell does not build: build a wheel with "
+        f"`pip wheel --no-deps {words} -w wheels`, which runs the package's own setup here, and run it again with "
+        "UV_FIND_LINKS=wheels"
+    )
 
 
 def _likely(errors: str) -> str:

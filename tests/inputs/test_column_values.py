@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runner import InputMapping, evaluate, parity
+from runner.core.errors import EvaluatorError
 from runner.core.types import Case
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.evaluators.load import parse_evaluator
@@ -132,6 +133,7 @@ def test_a_map_is_an_object(tmp_path: Path, kind: str) -> None:
 
 
 LOOP = "def evaluate(output, references):\n    return float(any(output == one for one in references))\n"
+ASKS = LOOP.replace("    return", "    assert isinstance(references, str)\n    return")
 DECLARED = f'# /// script\n# [tool.evalcell.parameters]\n# references = {{type = "array"}}\n# ///\n{LOOP}'
 OBJECT = '# /// script\n# [tool.evalcell.parameters]\n# references = {type = ["object", "null"]}\n# ///\n' + LOOP
 TABLE = 'output,references\nab,"[""ab"", ""x""]"\na,"[""ab"", ""x""]"\n'
@@ -139,14 +141,17 @@ NOTE = (
     "the column `references` looks like JSON lists, and the script gets each as text; "
     'give json_columns=["references"], or declare the parameter as an array'
 )
+REFUSAL = r"`references` is a text that looks like a list, .* give json_columns=\[\"references\"\]"
 MAP = InputMapping(paths={"references": "references"})
 
 
 def test_a_list_in_a_cell_is_told_and_read_where_somebody_says_so(tmp_path: Path) -> None:
     path = written(tmp_path, "d.csv", TABLE)
     plain, declared = written(tmp_path, "p.py", LOOP), written(tmp_path, "d.py", DECLARED)
-    report = evaluate(plain, path, mapping=MAP)
-    assert report.notes == (NOTE,)
+    with pytest.raises(EvaluatorError, match=REFUSAL):
+        evaluate(plain, path, mapping=MAP)
+    asks = written(tmp_path, "a.py", ASKS)
+    assert evaluate(asks, path, mapping=MAP).notes[0] == NOTE
     for script, more in (
         (declared, {}),
         (plain, {"json_columns": "references"}),
@@ -156,12 +161,17 @@ def test_a_list_in_a_cell_is_told_and_read_where_somebody_says_so(tmp_path: Path
         assert [one.score for one in report.results] == [1.0, 0.0]
         assert report.notes == ()
     frame = pd.read_csv(path)
-    assert evaluate(plain, frame, mapping=MAP).notes == (NOTE,)
+    with pytest.raises(EvaluatorError, match=REFUSAL):
+        evaluate(plain, frame, mapping=MAP)
+    assert evaluate(asks, frame, mapping=MAP).notes[0] == NOTE
     assert evaluate(plain, frame, mapping=MAP, json_columns="references").summary.mean == 0.5
     assert evaluate(declared, frame.to_dict("records"), mapping=MAP).summary.mean == 0.5
-    assert evaluate(plain, frame.to_dict("records"), mapping=MAP).notes == (NOTE,)
+    with pytest.raises(EvaluatorError, match=REFUSAL):
+        evaluate(plain, frame.to_dict("records"), mapping=MAP)
     lines = "".join(json.dumps(row) + "\n" for row in frame.to_dict("records"))
-    assert evaluate(plain, written(tmp_path, "d.jsonl", lines), mapping=MAP).notes == (NOTE,)
+    with pytest.raises(EvaluatorError, match=REFUSAL):
+        evaluate(plain, written(tmp_path, "d.jsonl", lines), mapping=MAP)
+    assert evaluate(asks, written(tmp_path, "d.jsonl", lines), mapping=MAP).notes[0] == NOTE
     assert parity(plain, path, mapping=MAP, json_columns="references", twice=True).same == 2
 
 
@@ -170,7 +180,8 @@ def test_a_list_in_a_cell_on_the_command_line_and_in_a_project(tmp_path: Path, m
     written(tmp_path, "d.csv", TABLE)
     written(tmp_path, "p.py", LOOP)
     told = run("p.py", "d.csv", "--map", "references=references")
-    assert "note: the column `references` looks like JSON lists" in told.stderr
+    assert told.exit_code == 2
+    assert "`references` is a text that looks like a list" in " ".join(told.stderr.split())
     assert "--json-columns references" in " ".join(told.stderr.split())
     words = ("p.py", "d.csv", "--map", "references=references", "--json-columns", "references", "--json")
     assert json.loads(run(*words).stdout)["mean"] == 0.5
@@ -201,7 +212,12 @@ def test_cells_that_are_no_json_fail_their_rows_with_the_step(tmp_path: Path) ->
     found = evaluate(declared, path, mapping=MAP).results
     assert [one.outcome for one in found] == ["failed", "failed", "scored"]
     one = written(tmp_path, "one.csv", "output,references\na,\"['a', 'b']\"\n")
-    assert "looks like Python lists" in evaluate(plain, one, mapping=MAP).notes[0]
+    with pytest.raises(
+        EvaluatorError, match=r"begin the function with .*\nfrom ast import literal_eval\nreferences = "
+    ):
+        evaluate(plain, one, mapping=MAP)
+    asks = written(tmp_path, "a.py", ASKS)
+    assert "looks like Python lists" in evaluate(asks, one, mapping=MAP).notes[0]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +235,7 @@ def test_cells_that_are_no_json_fail_their_rows_with_the_step(tmp_path: Path) ->
 )
 def test_a_column_of_which_most_cells_are_lists_is_told(cells: list[str], kind: str | None) -> None:
     rows = [{"output": "a", "references": one} for one in cells]
-    notes = evaluate(parse_evaluator(LOOP, "l.py"), rows, mapping=MAP).notes
+    notes = evaluate(parse_evaluator(ASKS, "l.py"), rows, mapping=MAP).notes
     assert len(notes) == (kind is not None)
     for note in notes:
         assert f"the column `references` looks like {kind}" in note

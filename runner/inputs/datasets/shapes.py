@@ -37,6 +37,8 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     """Raise EvaluatorError where a Python function of no tool takes lists, and the first rows have single values."""
     if evaluator.dialect is not None or evaluator.language != "python" or not evaluator.evaluates:
         return
+    if evaluator.accepts_any or evaluator.entry:
+        _refuse_nothing(name, cases, evaluator, binding)
     if evaluator.is_inline or not _MAY_TAKE_LISTS.search(evaluator.source):
         return
     first = _columns(cases, binding, 1)
@@ -53,8 +55,9 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     single = {p: some for p, some in _singles(values).items() if p in uses}
     listed_texts = [p for p, some in single.items() if uses[p].how and _is_listed(some) and _is_meant(p, uses[p])]
     if listed_texts:
+        listed_texts = [p for p in single if uses[p].how and _is_listed(single[p])]
         if not any(kind_of_list(one) for p in listed_texts for one in single[p] if isinstance(one, str)):
-            listed_texts = [p for p in single if uses[p].how in ("list", "goes through") and _is_meant(p, uses[p])]
+            listed_texts = [p for p in single if uses[p].how and not _OF_TEXT.search(_plain(p))]
         columns = binding.needs()
         raise EvaluatorError(
             _of_cells(name, evaluator, listed_texts, single, [columns.get(p, p) for p in listed_texts])
@@ -73,6 +76,22 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         lists = {p for p, use in uses.items() if use.how == "list"}
         raise EvaluatorError(_of_one(name, evaluator, misfits, [*lists], values))
     raise EvaluatorError(_of_all(name, module, evaluator, misfits, any(uses[p].of_all for p in misfits), values))
+
+
+def _refuse_nothing(name: str, cases: Cases, evaluator: Evaluator, binding: Binding) -> None:
+    """Refuse a function to which nothing of a row is given, though it takes any name, or has defaults for all."""
+    case = next((one for at in range(_ROWS) if (one := cases.look(at)) is not None and one.broken is None), None)
+    if case is None or binding.optional or binding.needs() or binding.mapping.paths or binding.mapping.literals:
+        return
+    own = [one.name for one in evaluator.parameters]
+    give = Setting("mapping.paths", {own[0] if own else "output": "COLUMN"})
+    raise MappingError(
+        Message(
+            f"{name}: nothing of a row is given to `{evaluator.called}`, which takes any name: give ",
+            give,
+            " for each that it reads, or give it parameters of their names",
+        )
+    )
 
 
 def _singles(values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:

@@ -13,6 +13,7 @@ from runner.core.types import Parameter
 from runner.inputs.evaluators.entrypoint import AGGREGATE, naming
 from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, is_answer, plain_name
 from runner.inputs.evaluators.python_signature import (
+    DEFINE,
     CallableNode,
     FunctionNode,
     Signature,
@@ -171,6 +172,8 @@ class _Script:
             found[whole] = _entry(method, _own(method))._replace(
                 name=whole, made=made if name == "__call__" else f"{made}.{name}"
             )
+        if not found and (step := _of_values(node, methods)):
+            found[node.name] = Entry(node.name, (), line=node.lineno, makes=True, step=step)
         return found
 
     def _methods(self, node: ast.ClassDef, depth: int = 0) -> dict[str, FunctionNode]:
@@ -210,6 +213,12 @@ class _Script:
             return self._signed(inner, depth + 1)
         return None
 
+    def made_by(self, node: ast.AST | None) -> str:
+        """The class of the script whose method stands there, such as `Rouge(a, b).score`; empty for anything else."""
+        made = node.value if isinstance(node, ast.Attribute) else node
+        kind = self._made(made) if isinstance(made, ast.Call) else None
+        return "" if kind is None else kind.name
+
     def _made(self, node: ast.Call) -> ast.ClassDef | None:
         """The class of the script that a call makes an instance of."""
         kind = self.names.get(node.func.id) if isinstance(node.func, ast.Name) else None
@@ -236,6 +245,55 @@ def _own(method: FunctionNode) -> tuple[Parameter, ...]:
 
 def _decorated(method: FunctionNode, *names: str) -> bool:
     return any(isinstance(one, ast.Name) and one.id in names for one in method.decorator_list)
+
+
+def _of_values(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
+    """What to write for a class that takes a row's values when it is made, and judges them without any more."""
+    made = methods.get("__init__")
+    judges = [name for name, one in methods.items() if _own(one) == () and (name == "__call__" or name[0] != "_")]
+    required = [] if made is None else [one.name for one in _own(made) if one.required]
+    takes_row = [one for name, one in methods.items() if name[0] != "_" and any(p.required for p in _own(one))]
+    if made is None or not judges or not required or len(required) > _MOST or takes_row:
+        return ""
+    judges.sort(key=lambda name: (name != "__call__", _SCORES.search(name) is None))
+    lists = {_held(made).get(one, one) for method in methods.values() for one in _gone_through(method)} & {*required}
+    given = ", ".join(f"[{one}]" if one in lists else one for one in required)
+    call = "" if judges[0] == "__call__" else f".{judges[0]}"
+    own = f"{node.name}({', '.join(required)})"
+    text = (
+        f"the class `{own}` takes its values when it is made, and no column fills those: add `def "
+        f"evaluate({', '.join(required)}): return {node.name}({given}){call}()` to the script, and run that"
+    )
+    return f"{text}; it goes through lists of all rows, so each row is a list of one" if lists else text
+
+
+def _held(made: FunctionNode) -> dict[str, str]:
+    """By attribute, the parameter that a constructor keeps in it."""
+    found = {}
+    for one in ast.walk(made):
+        if (
+            isinstance(one, ast.Assign)
+            and isinstance(one.value, ast.Name)
+            and isinstance(one.targets[0], ast.Attribute)
+        ):
+            found[one.targets[0].attr] = one.value.id
+    return found
+
+
+def _gone_through(method: FunctionNode) -> set[str]:
+    """The attributes and parameters that a method goes through together with others, or by a number."""
+    found: set[str] = set()
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(func=ast.Name(id="zip"), args=args):
+                over = args
+            case ast.Subscript(value=value, slice=ast.Name()):
+                over = [value]
+            case _:
+                continue
+        found |= {one.attr for one in over if isinstance(one, ast.Attribute)}
+        found |= {one.id for one in over if isinstance(one, ast.Name)}
+    return found
 
 
 def _is_bare(node: ast.ClassDef) -> bool:
@@ -288,6 +346,13 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     if isinstance(node, CallableNode):
         used, optional = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}, empty(node.args)
     parameters = with_reference(entry.parameters, used, optional)
+    if not parameters and not entry.accepts_any:
+        kind = script.made_by(node)
+        step = entries[kind].step if kind in entries else ""
+        raise EvaluatorError(
+            f"{where}: `{printable(name, 60)}()` takes nothing of a row, so that all rows would have one score; "
+            f"{step or which([*entries.values()], where) or DEFINE}"
+        )
     return Signature(parameters, entry.accepts_any, docstring, aggregate=aggregate)
 
 
@@ -312,6 +377,8 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
     word, first = printable(name, 60), name.partition(".")[0]
     node = script.names.get(first)
     own = f"give what it makes a name in the script, such as `scorer = {printable(first, 60)}(…)`, and name that"
+    if name in entries and entries[name].step:
+        return f"{where}: {entries[name].step}"
     if name in entries:
         return f"{where}: `{entries[name].words}` makes a function; {own}: {naming(where, 'scorer')}"
     if isinstance(node, ast.ClassDef) and name == first:
@@ -340,7 +407,10 @@ def refuse_unmade(source: str, where: str, name: str | None) -> None:
     tree = parse(source, where)
     node = names_of(tree.body).get(first)
     own = {one.name for one in node.body if isinstance(one, FunctionNode)} if isinstance(node, ast.ClassDef) else ()
-    if method in own and name not in python_entries(tree.body):
+    entries = python_entries(tree.body)
+    if method in own and first in entries and entries[first].step:
+        raise EvaluatorError(f"{where}: {entries[first].step}")
+    if method in own and name not in entries:
         made = f"{method} = {first}(…).{method}"
         raise EvaluatorError(
             f"{where}: `{first}` is a class that needs arguments, so that `{name}` cannot be called; make one in the "

@@ -120,7 +120,7 @@ def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
                 case ast.For(iter=ast.Name(id=other)) | ast.comprehension(iter=ast.Name(id=other)) if other == own:
                     found.add("goes through")
                 case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=other)]) if other == own:
-                    found.add("goes through")
+                    found.add("counts")
                 case ast.Subscript(value=ast.Name(id=other)) if other == own:
                     found.add("counts")
                 case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == own and attr not in dir(list):

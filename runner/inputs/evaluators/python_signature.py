@@ -253,6 +253,7 @@ def keywords(function: CallableNode) -> tuple[Parameter, ...]:
     nodes = [*ast.walk(function)]
     if any(isinstance(one, ast.Name) and one.id == every and isinstance(one.ctx, ast.Store) for one in nodes):
         return ()
+    nodes.sort(key=lambda one: (getattr(one, "lineno", 0), getattr(one, "col_offset", 0)))
     for found in filter(None, map(key_of, nodes)):
         if isinstance(found[0], ast.Name) and found[0].id == every and found[1].isidentifier():
             read[found[1]] = read.get(found[1], True) and found[2] == "index"

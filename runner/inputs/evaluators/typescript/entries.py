@@ -100,6 +100,11 @@ def signature_of(text: str, where: str, name: str) -> Signature:
             "for one row"
         )
     parameters, accepts_any = parameters_of(script, function, where, name, one.annotation)
+    if not parameters and not accepts_any and not formals_of(function):
+        raise EvaluatorError(
+            f"{where}:{function.start_point.row + 1}: `{printable(name, 60)}()` takes nothing of a row, so that all "
+            f"rows would have one score; {which([*entries_of(text, where).values()], where) or DEFINE}"
+        )
     if not accepts_any:
         parameters = with_reference(parameters, None)
     aggregate = None if aggregate_in(script) is None else Aggregate(accepts_any=True)

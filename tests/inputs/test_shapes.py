@@ -1,0 +1,214 @@
+"""Functions that take lists, of rows that have single values: refused with the lines that make them right."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runner
+from runner.core.errors import EvaluatorError, MappingError
+from runner.core.types import InputMapping
+from runner.inputs.evaluators.load import parse_evaluator
+
+PRECISION = """
+from typing import Iterable
+def precision(act_labels: {kind}, pred_labels: {kind}) -> float:
+    pairs = [*zip(act_labels, pred_labels)]
+    return sum(a and b for a, b in pairs) / max(1, sum(b for _, b in pairs))
+"""
+LABELS = [{"act_labels": a, "pred_labels": b} for a, b in ((True, True), (False, True), (True, True), (True, False))]
+RANK = """
+def mrr(retrieved, relevant):
+    for at, one in enumerate(retrieved, 1):
+        if one in relevant:
+            return 1 / at
+    return 0.0
+"""
+SPANS = """
+def spans(labels):
+    return {at for at, one in enumerate(labels) if one == "I"}
+
+
+def score(gold, pred):
+    right = of_gold = of_pred = 0
+    for g, p in zip(gold, pred):
+        g, p = spans(g), spans(p)
+        right, of_gold, of_pred = right + len(g & p), of_gold + len(g), of_pred + len(p)
+    precision = right / of_pred
+    recall = right / of_gold
+    return precision, recall
+"""
+TAGS = [{"gold": ["O", "I", "I"], "pred": ["O", "I", "O"]}, {"gold": ["I"], "pred": ["I"]}]
+
+
+def read(text: str, entry: str | None = None) -> Any:
+    return parse_evaluator(text, "s", "s.py", entry=entry)
+
+
+def refused(text: str, entry: str | None, rows: list[dict[str, Any]]) -> str:
+    with pytest.raises(EvaluatorError) as told:
+        runner.evaluate(read(text, entry), rows)
+    return str(told.value)
+
+
+def lines_of(told: str) -> str:
+    """The lines to paste."""
+    return "\n".join(line for line in told.split("\n") if line.startswith(("def ", "from ")))
+
+
+@pytest.mark.parametrize("kind", ["Iterable[bool]", "list", "list[int]", '"list[bool]"'])
+def test_lists_of_all_rows_are_judged_by_aggregate(kind: str) -> None:
+    text = PRECISION.format(kind=kind)
+    told = refused(text, "precision", LABELS)
+    assert "`act_labels` is True in the first row, and precision takes lists, with a value for each row" in told
+    report = runner.evaluate(read(f"{text}\n{lines_of(told)}"), LABELS)
+    assert report.summary.aggregates["aggregate"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("names", ["pred_list, gt_list", "predicted_labels, gold_labels", "list_a, list_b"])
+def test_texts_of_all_rows_are_not_gone_through_by_their_characters(names: str) -> None:
+    one, other = names.split(", ")
+    text = f"def accuracy({names}):\n    return sum(a == b for a, b in zip({names})) / len({other})\n"
+    rows = [{one: "ab", other: "ac"}, {one: "x", other: "x"}]
+    told = refused(text, "accuracy", rows)
+    report = runner.evaluate(read(f"{text}\n{lines_of(told)}"), rows)
+    assert [each.score for each in report.results] == [0.0, 1.0]
+    assert report.summary.aggregates["aggregate"] == 0.5
+
+
+def test_of_sklearn_the_rows_are_equal_or_not() -> None:
+    text = "from sklearn import metrics\ndef f1(gold, pred):\n    return metrics.f1_score(gold, pred)\n"
+    told = refused(text, "f1", [{"gold": "yes", "pred": "no"}])
+    assert "def evaluate(gold, pred): return float(gold == pred)\ndef aggregate(results): return f1([row[" in told
+
+
+@pytest.mark.parametrize(
+    ("cells", "scores"),
+    [
+        ((("['a', 'b']", "['b']"), ("['c']", "['d']")), [0.5, 0.0]),
+        ((("a;b", "b"), ("c;e", "d")), [0.5, 0.0]),
+    ],
+)
+def test_lists_in_cells_are_read_as_such(cells: tuple[tuple[str, str], ...], scores: list[float]) -> None:
+    rows = [{"retrieved": one, "relevant": other} for one, other in cells]
+    told = refused(RANK, "mrr", rows)
+    assert "are texts that look like a list" in told
+    report = runner.evaluate(read(f"{RANK}\n{lines_of(told)}"), rows)
+    assert [each.score for each in report.results] == scores
+
+
+def test_lists_in_cells_as_json_name_their_columns(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text('Found,relevant\n"[""a"", ""b""]","[""b""]"\n')
+    mapping = InputMapping(paths={"retrieved": "Found"})
+    with pytest.raises(EvaluatorError, match=r'give json_columns=\["Found", "relevant"\]'):
+        runner.evaluate(read(RANK, "mrr"), path, mapping=mapping)
+    report = runner.evaluate(read(RANK, "mrr"), path, mapping=mapping, json_columns=["Found", "relevant"])
+    assert [each.score for each in report.results] == [0.5]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return float(reference in output)",  # of a text, be it one of JSON
+        "output = json.loads(output)\n    return float(any(one == reference for one in output))",
+        "return float(sum(a == b for a, b in zip(str(output), str(reference))))",
+        "return float(isinstance(output, list) and any(one == reference for one in output))",
+        "return float(max((at for at, _ in enumerate(output.split())), default=0))",
+    ],
+)
+def test_what_may_be_meant_as_a_text_is_scored(body: str) -> None:
+    text = f"import json\ndef evaluate(output, reference):\n    {body}\n"
+    rows = [{"output": '["a"]', "reference": "a"}, {"output": '["b"]', "reference": "a"}]
+    assert runner.evaluate(read(text), rows).summary.scored == 2
+
+
+@pytest.mark.parametrize("kind", ["str", "Sequence[str]", "Union[str, list[str]]", "str | list[str]", "Any", "object"])
+def test_an_annotation_that_takes_a_text_is_kept_to(kind: str) -> None:
+    head = "from __future__ import annotations\nfrom typing import *\n"
+    text = f"{head}def distance(a: {kind}, b: {kind}): return float(sum(x != y for x, y in zip(a, b)))\n"
+    assert runner.evaluate(read(text, "distance"), [{"a": "ab", "b": "ac"}]).summary.mean == 1.0
+
+
+def test_lists_of_lists_and_several_values_are_told_with_all_lines() -> None:
+    report = runner.evaluate(read(SPANS, "score"), TAGS)
+    assert any("to `spans`, which goes through it: it takes a list of lists" in note for note in report.notes)
+    error = report.results[0].error
+    assert error is not None
+    lines = re.findall(r"`((?:# |def )[^`]*)`", error.message.partition("for all add these lines")[2])
+    assert len(lines) == 5
+    again = runner.evaluate(read("\n".join([SPANS, *lines])), TAGS)
+    assert not again.notes
+    assert again.results[0].outputs["precision"].score == 1.0
+    assert again.results[0].outputs["recall"].score == 0.5
+
+
+@pytest.mark.parametrize("returned", ["True, f'as {a}'", "(0.5, 'half')"])
+def test_a_verdict_and_why_are_a_score_and_its_explanation(returned: str) -> None:
+    text = f"def check(a):\n    return {returned}\n"
+    error = runner.evaluate(read(text, "check"), [{"a": "x"}]).results[0].error
+    assert error is not None
+    (line,) = re.findall(r"`(def [^`]*)`", error.message)
+    (result,) = runner.evaluate(read(f"{text}{line}\n"), [{"a": "x"}]).results
+    assert result.score in (1.0, 0.5)
+    assert result.explanation in ("as x", "half")
+
+
+ROUGE = """
+class Rouge:
+    def __init__(self, references, candidates):
+        self.references = references
+        self.candidates = candidates
+
+    def score(self):
+        return sum(a == b for a, b in zip(self.references, self.candidates)) / len(self.references)
+"""
+
+
+@pytest.mark.parametrize("entry", [None, "Rouge", "Rouge.score"])
+def test_a_class_that_takes_the_values_when_it_is_made_is_named(entry: str | None) -> None:
+    with pytest.raises(EvaluatorError) as told:
+        read(ROUGE, entry)
+    (line,) = re.findall(r"`(def evaluate\(references[^`]*)`", str(told.value))
+    rows = [{"references": "ab", "candidates": "ab"}, {"references": "ab", "candidates": "ac"}]
+    assert [one.score for one in runner.evaluate(read(f"{ROUGE}\n{line}\n"), rows).results] == [1.0, 0.0]
+
+
+def test_what_takes_nothing_of_a_row_is_no_score_of_all() -> None:
+    for text, name in (
+        (f"{ROUGE}\nscore = Rouge(['a'], ['a']).score\n", "score"),
+        ("def load(): return 1\ndef exact_match(prediction, gold): return 1.0\n", "load"),
+    ):
+        with pytest.raises(EvaluatorError, match=rf"`{name}\(\)` takes nothing of a row, so that all rows would have"):
+            read(text, name)
+    with pytest.raises(EvaluatorError, match=r"`one\(\)` takes nothing of a row"):
+        parse_evaluator("export function one() { return 1 }", "s", "s.ts", entry="one", language="typescript")
+
+
+def test_what_is_read_of_keywords_is_asked_for() -> None:
+    text = 'def evaluate(**kw):\n    return float((kw.get("output") or "") == kw["reference"])\n'
+    rows = [{"prediction": "a", "answer": "a"}, {"prediction": "b", "answer": "a"}]
+    with pytest.raises(MappingError, match="no column for `output`, `reference`"):
+        runner.evaluate(read(text), rows)
+    mapping = InputMapping(paths={"output": "prediction", "reference": "answer"})
+    assert [one.score for one in runner.evaluate(read(text), rows, mapping=mapping).results] == [1.0, 0.0]
+
+
+def test_of_several_words_that_are_read_one_is_enough() -> None:
+    text = 'def evaluate(output, **kw):\n    return float(output == (kw.get("expected") or kw.get("gold")))\n'
+    for word in ("expected", "gold"):
+        rows = [{"output": "a", word: "a"}, {"output": "b", word: "a"}]
+        assert [one.score for one in runner.evaluate(read(text), rows).results] == [1.0, 0.0]
+    with pytest.raises(MappingError, match="no column for `expected`"):
+        runner.evaluate(read(text), [{"output": "a", "answer": "a"}])
+
+
+def test_keywords_of_which_nothing_is_read_by_name_get_nothing_in_silence() -> None:
+    text = "def evaluate(**kw):\n    return float(len(kw))\n"
+    with pytest.raises(MappingError, match="nothing of a row is given to `evaluate`, which takes any name"):
+        runner.evaluate(read(text), [{"prediction": "a"}])
+    mapping = InputMapping(paths={"output": "prediction"})
+    assert runner.evaluate(read(text), [{"prediction": "a"}], mapping=mapping).summary.mean == 1.0

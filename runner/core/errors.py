@@ -33,6 +33,14 @@ class EvaluatorError(InputError):
     """The script is not an evaluator."""
 
 
+class NoEntryError(EvaluatorError):
+    """A script has no `evaluate`, but other functions. `entries` are those, `where` its file, `end` the other way."""
+
+    def __init__(self, text: str, where: str, entries: tuple[Any, ...], end: str) -> None:
+        self.where, self.entries, self.end = where, entries, end
+        super().__init__(text)
+
+
 class DatasetError(InputError):
     """The dataset cannot be read."""
 

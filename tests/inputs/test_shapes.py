@@ -12,6 +12,7 @@ import runner
 from runner.core.errors import EvaluatorError, MappingError
 from runner.core.types import InputMapping
 from runner.inputs.evaluators.load import parse_evaluator
+from tests.cli.commands import run
 
 PRECISION = """
 from typing import Iterable
@@ -212,3 +213,27 @@ def test_keywords_of_which_nothing_is_read_by_name_get_nothing_in_silence() -> N
         runner.evaluate(read(text), [{"prediction": "a"}])
     mapping = InputMapping(paths={"output": "prediction"})
     assert runner.evaluate(read(text), [{"prediction": "a"}], mapping=mapping).summary.mean == 1.0
+
+
+ODD = """
+export function clean(text: string): string { return text.trim(); }
+export function closeness(spoken: string, shown: string): number { return clean(spoken) === clean(shown) ? 1 : 0; }
+"""
+
+
+def test_functions_whose_parameters_are_columns_are_named_first(tmp_path: Path) -> None:
+    rows = tmp_path / "d.jsonl"
+    rows.write_text('{"spoken": "a", "shown": "a "}\n{"spoken": "a", "shown": "b"}\n')
+    (script := tmp_path / "odd.ts").write_text(ODD)
+    with pytest.raises(
+        EvaluatorError, match=r"it defines `closeness\(spoken, shown\)`, and all parameters of it are col"
+    ):
+        runner.evaluate(script, rows)
+    report = runner.evaluate(f"{script}:closeness", rows)
+    assert [one.score for one in report.results] == [1.0, 0.0]
+    told = run(str(script), str(rows))
+    assert told.exit_code == 2
+    assert f"name it, `{script}:closeness`" in " ".join(told.stderr.split())
+    rows.write_text('{"a": "a", "b": "a "}\n')
+    with pytest.raises(EvaluatorError, match=r"if `closeness\(spoken, shown\)` scores a row, name it"):
+        runner.evaluate(script, rows)

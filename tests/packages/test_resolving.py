@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -106,6 +108,23 @@ def test_an_unresolvable_set_says_why(packages: Packages, asked: tuple[str, ...]
     for noise in ("://", "127.0.0.1", "error:", "cause:", "hint:"):
         assert noise not in message
     assert packages.left() == []
+
+
+def test_a_package_that_is_source_alone_is_built_by_the_user(packages: Packages) -> None:
+    with tarfile.open(packages.wheels / "raw-1.0.tar.gz", "w:gz") as archive:
+        for name in ("PKG-INFO", "setup.py"):
+            data = b"Metadata-Version: 2.1\nName: raw\nVersion: 1.0\n" if name == "PKG-INFO" else b""
+            part = tarfile.TarInfo(f"raw-1.0/{name}")
+            part.size = len(data)
+            archive.addfile(part, io.BytesIO(data))
+    with pytest.raises(UnsupportedConfigError) as caught:
+        packages.resolve("tiny", "raw>=1")
+    message = str(caught.value)
+    assert "build a wheel with `pip wheel --no-deps 'raw>=1' -w wheels`" in message
+    assert message.endswith("and run it again with UV_FIND_LINKS=wheels")
+    assert "another Python" not in message
+    packages.add("raw", "1.0")  # as built
+    assert ("raw", "1.0") in packages.resolve("tiny", "raw>=1").packages
 
 
 @pytest.mark.parametrize(

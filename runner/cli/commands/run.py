@@ -17,6 +17,7 @@ from runner.cli.command_options import CommandOptions
 from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.views.progress import Progress
+from runner.core.errors import NoEntryError
 from runner.core.text import json_text, rows_of
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.overview import nothing_scored, verdict
@@ -57,7 +58,12 @@ def run(options: Options) -> int:
     if options.evaluator is None or options.dataset is None:
         raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
     early.check()  # now that most is imported: before, both cores are busy with that
-    evaluator = options.find(options.evaluator)
+    try:
+        evaluator = options.find(options.evaluator)
+    except NoEntryError as error:
+        from runner.inputs.datasets.shapes import by_columns  # here: most scripts define `evaluate`
+
+        raise by_columns(error, options.dataset) from None
     request = options.request(options.evaluator, options.dataset, evaluator)
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options["save"])
     work = Run(

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runner.core.errors import EvaluatorError, MappingError
-from runner.core.text import listed, shown
+from runner.core.errors import EvaluatorError, InputError, MappingError, NoEntryError
+from runner.core.text import listed, printable, shown
 from runner.core.types import Evaluator
-from runner.inputs.datasets.lacking import Cases
+from runner.inputs.datasets.lacking import Cases, look
 from runner.inputs.datasets.notes import kind_of_list
 from runner.inputs.evaluators.mapping import Binding
 from sandboxes.wording import Message, Setting
@@ -76,6 +76,28 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         lists = {p for p, use in uses.items() if use.how == "list"}
         raise EvaluatorError(_of_one(name, evaluator, misfits, [*lists], values))
     raise EvaluatorError(_of_all(name, module, evaluator, misfits, any(uses[p].of_all for p in misfits), values))
+
+
+def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
+    """The error, with the functions first whose parameters are all columns of the dataset at this path."""
+    from runner.inputs.datasets.dataset import open_dataset  # here: most scripts define `evaluate`
+    from runner.inputs.evaluators.entries import fitting, likely
+    from runner.inputs.evaluators.entrypoint import naming
+
+    try:
+        with open_dataset(dataset) as cases:
+            columns = [*look(cases, None)[0]]
+    except (InputError, OSError):  # told once the script is right
+        return error
+    fit, best = fitting(error.entries, columns), likely(error.entries)
+    if not fit or (best and fit[0] not in best):
+        return error
+    words = listed([one.words for one in fit], 4)
+    several = "of each" if len(fit) > 1 else "of it"
+    return EvaluatorError(
+        f"{error.where} has no function `evaluate`; it defines {words}, and all parameters {several} are columns of "
+        f"{printable(dataset)}: name {'one' if len(fit) > 1 else 'it'}, {naming(error.where, fit[0].name)}; {error.end}"
+    )
 
 
 def _refuse_nothing(name: str, cases: Cases, evaluator: Evaluator, binding: Binding) -> None:

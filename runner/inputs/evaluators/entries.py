@@ -94,7 +94,7 @@ def _points(entry: Entry) -> int:
         return 0
     own = [one.name for one in entry.parameters if one.required or not entry.accepts_any]
     names = [plain_name(one) for one in (*own, *entry.keys)]
-    scores = _SCORES.search(entry.name) is not None
+    scores = _SCORES.search(entry.name) is not None or _SCORES.search(plain_name(last)) is not None
     roles = (any(name in OUTPUTS for name in names), any(name in REFERENCES - OUTPUTS for name in names))
     points = (
         (last in _USUAL)
@@ -115,12 +115,36 @@ def which(entries: Sequence[Entry], where: str) -> str:
     """The end of a message: what the script defines, the likeliest first, and how to name it. Nothing of nothing."""
     best = likely(entries)
     if not best:
-        return "; ".join([one.step for one in entries if one.step and one.scores][:2])
+        some = [one for one in entries if _may_score(one)]
+        steps = [one.step for one in entries if one.step and one.scores][:2]
+        words = f"if {listed([one.words for one in some], 4)} scores a row, name it, such as " if some else ""
+        return "; ".join([*steps, *([words + naming(where, some[0].name)] if some else [])])
     first = best[0].name
     step = f'{naming(where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
     if len(best) == 1:
         return f"`{best[0].words}` likely scores a row: name it, {step}"
     return f"{listed([one.words for one in best], 4)} likely score a row: name the one to run, such as {step}"
+
+
+def _may_score(entry: Entry) -> bool:
+    """Whether it takes two things or more that a row may have, and no name says that it does anything else."""
+    last = entry.name.rpartition(".")[2]
+    few = 1 < len(entry.required) <= _MOST and not any(map(_NO_VALUE.search, entry.required))
+    return few and entry.scores and not (entry.makes or entry.helps or last.startswith("_") or _MAKES.match(last))
+
+
+def fitting(entries: Iterable[Entry], columns: Collection[str]) -> list[Entry]:
+    """Those of which a dataset has all parameters as columns, the likeliest to score a row first."""
+    fit = [
+        one
+        for one in entries
+        if one.scores
+        and not one.makes
+        and not one.name.rpartition(".")[2].startswith("_")
+        and {*one.required} <= {*columns}
+    ]
+    first = likely(fit)
+    return first + [one for one in fit if one not in first and len(one.required) > 1 and not one.helps]
 
 
 def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:

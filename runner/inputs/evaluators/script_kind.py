@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import NamedTuple
 
-from runner.core.errors import EvaluatorError
+from runner.core.errors import EvaluatorError, NoEntryError
 from runner.core.types import Aggregate, DialectFailures
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import NAME, NATIVE
@@ -134,7 +134,12 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     if refused is not None and not found:
         return refused
     near = "" if error.near.startswith(" (it defines") or " assigns " in error.near else error.near
-    return EvaluatorError(f"{where} has no function `evaluate`{near}; {found}; or {error.step}") if found else error
+    end = f"or {error.step}"
+    if not found:
+        return error
+    return NoEntryError(
+        f"{where} has no function `evaluate`{near}; {found}; {end}", where, tuple(entries.values()), end
+    )
 
 
 def _entries(language: Language) -> ModuleType:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, TypeAlias
 
-from runner.core.errors import NoEntryError
 from runner.core.settings import FileSettings, LocalSettings, Name
 from runner.core.text import printable
 from runner.core.types import Case, Evaluator, Result
@@ -25,7 +24,7 @@ from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.row_columns import RowColumns, parse_column
 from runner.inputs.datasets.rows import Reading, cases_from_rows
-from runner.inputs.datasets.shapes import by_columns, refuse_shapes
+from runner.inputs.datasets.shapes import refuse_shapes
 from runner.inputs.datasets.slices import Slice
 from runner.inputs.datasets.streams import refuse_encoding
 from runner.inputs.evaluators.at_load import refuse_training
@@ -264,13 +263,9 @@ def prepare(
     """
     named = request.evaluator
     if evaluator is None:
-        try:
-            evaluator = (
-                named if isinstance(named, Evaluator) else find_evaluator(named, request.language, **request.how_read)
-            )
-        except NoEntryError as error:
-            rows = stored or request.dataset
-            raise (error if rows in (None, "-", "demo") else by_columns(error, str(rows))) from None
+        evaluator = (
+            named if isinstance(named, Evaluator) else find_evaluator(named, request.language, **request.how_read)
+        )
     evaluator = mapped_native(evaluator, request.mapping) if request.dialect is None else evaluator
     binding = None if worked else bind(evaluator, request.mapping)
     choice = choose(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from runner.core.errors import EvaluatorError, InputError
+from runner.core.errors import EvaluatorError, InputError, NoEntryError
 from runner.core.types import Evaluator
 from runner.engine.request import Prepared, RunRequest
 from runner.engine.request import prepare as prepare_request
@@ -60,7 +60,14 @@ def prepare(
     NotStoredError and StoreError as well.
     """
     if evaluator is None and isinstance(request.evaluator, str):
-        evaluator = find(request.evaluator, request.language, **request.how_read)
+        try:
+            evaluator = find(request.evaluator, request.language, **request.how_read)
+        except NoEntryError as error:
+            if request.dataset is None or request.dataset in ("-", "demo"):
+                raise
+            from runner.inputs.datasets.shapes import by_columns  # here: most scripts define `evaluate`
+
+            raise by_columns(error, request.dataset) from None
     path = rows = None
     if request.dataset is not None and request.dataset.startswith(STORED):
         from runner.results.store import open_store  # here: most runs keep nothing

@@ -10,6 +10,7 @@ from runner.core.errors import MappingError
 from runner.core.text import listed
 from runner.core.types import Evaluator
 from runner.inputs.datasets.lacking import Cases, look, of_row, row_keys_of
+from runner.inputs.datasets.shapes import best_of
 from runner.inputs.evaluators.column import BY_NAME, written
 from runner.inputs.evaluators.mapping import Binding
 from sandboxes.wording import Setting
@@ -117,6 +118,9 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
             if "" in whole:
                 give = f"give {Setting('mapping.paths', {p: whole['']})}"
             step = f"; if the row itself is meant, {give}" if whole else ""
+            if isinstance(value, list) and all(isinstance(one, str) for one in value) and "." not in evaluator.called:
+                first = "name it otherwise, and " if evaluator.called == "evaluate" else ""
+                step = f"; for the best of several {first}add `{best_of(evaluator, p, p)}` to the script, and run that"
             notes.append(f"`{p}` is {kind} in the first row, and the script asks it for {use}, as none has{step}")
     return notes
 

@@ -39,20 +39,21 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         return
     if evaluator.accepts_any or evaluator.entry:
         _refuse_nothing(name, cases, evaluator, binding)
-    if evaluator.is_inline or not _MAY_TAKE_LISTS.search(evaluator.source):
-        return
-    first = _columns(cases, binding, 1)
-    if not _singles(first):
+    first = {} if evaluator.is_inline else _columns(cases, binding, 1)
+    alone = _singles(first)
+    if not alone or not (_MAY_TAKE_LISTS.search(evaluator.source) or any(map(_is_listed, alone.values()))):
         return
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
     from runner.inputs.evaluators.lists import list_use
 
     module = read_python(evaluator.source, evaluator.name)
-    uses = {p: list_use(module, evaluator.called, p) for p in _singles(first)}
-    if not any(use.how for use in uses.values()):
+    uses = {p: list_use(module, evaluator.called, p) for p in alone}
+    if not any(use.how or use.text for use in uses.values()):
         return
     values = _columns(cases, binding, _ROWS)
     single = {p: some for p, some in _singles(values).items() if p in uses}
+    if reference := _several_references(single, uses):
+        raise EvaluatorError(_of_references(name, evaluator, reference, single[reference][0]))
     listed_texts = [p for p, some in single.items() if uses[p].how and _is_listed(some) and _is_meant(p, uses[p])]
     if listed_texts:
         listed_texts = [p for p in single if uses[p].how and _is_listed(single[p])]
@@ -142,6 +143,35 @@ def _is_listed(some: Sequence[Any]) -> bool:
     """Whether most are texts of lists."""
     lists = [one for one in some if isinstance(one, str) and (kind_of_list(one) or _SEPARATED.fullmatch(one))]
     return 2 * len(lists) > len(some)
+
+
+def _several_references(single: Mapping[str, list[Any]], uses: Mapping[str, ListUse]) -> str:
+    """The reference that is a text to the function, and has texts of lists where the output is none; or nothing."""
+    from runner.inputs.evaluators.likely import is_reference
+
+    texts = {p: some for p, some in single.items() if uses[p].text and all(isinstance(one, str) for one in some)}
+    lists = [p for p, some in texts.items() if is_reference(p) and all(map(kind_of_list, some))]
+    plain = [p for p, some in texts.items() if p not in lists and not any(map(kind_of_list, some))]
+    return lists[0] if len(lists) == 1 and plain else ""
+
+
+def _of_references(name: str, evaluator: Evaluator, parameter: str, cell: str) -> str:
+    """What to do where a row has several references, as the text of a list."""
+    line = best_of(evaluator, parameter, f"literal_eval({parameter})")
+    return (
+        f"{name}: `{parameter}` is a text that looks like a list, such as {shown(cell, 60)}, and {evaluator.called} "
+        "takes one text; for the best of several add these lines to the end of the script, and run that without a "
+        f"name after it:\nfrom ast import literal_eval\n{line}"
+    )
+
+
+def best_of(evaluator: Evaluator, parameter: str, several: str) -> str:
+    """The line of an `evaluate` that takes the best score of several references."""
+    from runner.inputs.evaluators.returns import handed_on
+
+    own, given = handed_on(evaluator)
+    called = "NAME" if evaluator.called == "evaluate" else evaluator.called
+    return f"def evaluate({own}): return max({called}({_with(given, {parameter: 'one'})}) for one in {several})"
 
 
 def _is_meant(parameter: str, use: ListUse) -> bool:

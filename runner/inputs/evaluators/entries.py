@@ -29,7 +29,8 @@ from runner.inputs.evaluators.python_signature import (
 
 _SCORES = re.compile(
     r"scor|grad|eval|reward|metric|accura|exact|match|correct|judg|check|similar|verif|compar|equal|equiv|assess|rouge|"
-    r"bleu|dist|overlap|precision|recall|(^|_)(f1|em|wer|cer|iou|same)(_|$)",
+    r"bleu|dist|overlap|precision|recall|ndcg|"
+    r"(^|_)(f1|em|wer|cer|iou|same|mrr|map|dcg|hit|hits|auc|mae|mse|rmse|cider|meteor|chrf|pass)(_|$)",
     re.IGNORECASE,
 )
 _HELPS = re.compile(

@@ -82,6 +82,9 @@ def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dic
     }
     found = _best(ranked, list(ranked), ())[2]
     for name, column in some:
+        begins = [one for one in have if one not in found.values() and len(name) == 1 and plain_name(one)[:1] == name]
+        if name not in found and len(begins) == 1 and any(_sides(plain_name(begins[0]))):
+            found[name] = begins[0]  # `wer(r, h)` of the columns `ref` and `hyp`
         side, words = _sides(plain_name(column)), _rest(column)
         same = [one for one in have if one not in found.values() and _sides(plain_name(one)) == side]
         if name not in found and any(side) and len(same) == 1 and not is_setting(name):

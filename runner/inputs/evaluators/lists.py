@@ -55,6 +55,8 @@ class ListUse(NamedTuple):
     """True if what it is handed to judges all rows together, as sklearn's metrics do."""
     together: bool = False
     """True if it is gone through with another one, as by `zip`."""
+    text: bool = False
+    """True if it is asked what a text alone has, such as `lower`."""
 
 
 def nested(module: ScriptModule, entry: str, parameters: Sequence[str]) -> dict[str, str]:
@@ -124,7 +126,7 @@ def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
                 case ast.Subscript(value=ast.Name(id=other)) if other == own:
                     found.add("counts")
                 case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == own and attr not in dir(list):
-                    return _declared(annotation)
+                    return _declared(annotation)._replace(text=hasattr(str, attr))
                 case ast.FormattedValue(value=ast.Name(id=other)) if other == own:
                     return _declared(annotation)
     if of_all:

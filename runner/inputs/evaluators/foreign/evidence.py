@@ -226,12 +226,19 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
         if len(required) > 2:
             each = ", ".join(f"{one}=[{word}]" for one, word in zip(required, words, strict=True))
         made = python_entries(parse(text, where).body).get(name)
+        every = ", ".join(
+            f"{one}=[row['arguments']['{word}'] for row in results]" for one, word in zip(required, words, strict=False)
+        )
         own_name = made.made if made is not None and made.made else name
+        together = " in `aggregate(results)`"
+        if "…" not in words:
+            called = "NAME" if name == NAME else own_name
+            together = f" by `def aggregate(results): return {called}({every})` beside it"
         raise EvaluatorError(
             f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
             f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
             f"{'NAME' if name == NAME else own_name}({each})`, without brackets where a row's own values are lists, or "
-            "judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
+            f"judge all rows together{together}: docs/how-to/aggregates.md"
         )
 
 

@@ -274,15 +274,38 @@ _FRAME = re.compile(r'File "([^"]+)"')
 
 def _relative(match: re.Match[str], failure: Failure, place: Place) -> str:
     """For a file of the script's own, or for an installed package that has the import."""
-    frames = _FRAME.findall(failure.traceback)
-    _, *inside = re.split(r"/(?:packages|site|site-packages)/", frames[-1] if frames else "")
-    if not inside:
+    if not (inside := _inside(failure)):
         return _BESIDE
-    package = inside[-1].partition("/")[0].removesuffix(".py")
+    package = inside.partition("/")[0].removesuffix(".py")
     return (
         f"that import is in the installed package `{package}`, and not in the script: this version of it does not work "
         f"as packages are installed here, from wheels alone; declare another one: "
         f"{Setting('sandbox.packages', [f'{package}==VERSION'])}"
+    )
+
+
+def _inside(failure: Failure) -> str:
+    """The part of the last frame's path below an installed package's folder; empty for the script's own."""
+    frames = _FRAME.findall(failure.traceback)
+    return (re.split(r"/(?:packages|site|site-packages)/", frames[-1] if frames else "")[1:] or [""])[-1]
+
+
+def _of_dict(match: re.Match[str], failure: Failure, place: Place) -> str | None:
+    name = match["name"]
+    if name in ("has_key", "iteritems", "itervalues", "iterkeys") or _inside(failure):
+        return None
+    return (
+        f'an object of a row is a dict, which has no attributes: read `["{name}"]` of it, or make it one that has, as '
+        "by `types.SimpleNamespace(**value)`"
+    )
+
+
+def _of_text(match: re.Match[str], failure: Failure, place: Place) -> str | None:
+    if _inside(failure):
+        return None
+    return (
+        "a text stands where the script reads an object: read it by json.loads in the script, or, if it is a column "
+        f"that holds JSON, give {Setting('json_columns')}; another column may be meant as well"
     )
 
 
@@ -391,6 +414,9 @@ _ROWS = (
     _Row("wasm box", r"(?:SystemExit\b|NameError: name '(?:quit|exit)' is not)", _EXIT),
     _Row("wasm box", _NETWORK_ERRORS, _no_network),
     _Row("wasm box", r"OSError: We couldn't connect to", _no_network),
+    _Row("wasm box", r"AttributeError: 'dict' object has no attribute '(?P<name>\w+)'", _of_dict),
+    _Row("wasm box", r"AttributeError: 'str' object has no attribute '(?:get|items|keys|values)'", _of_text),
+    _Row("wasm box", r"TypeError: string indices must be integers, not 'str'", _of_text),
     _Row("wasm box", r"LookupError: [\s*]*Resource ", _nltk),
     # JavaScript and TypeScript.
     _Row("deno", r"TypeError: Fetch failed|NotCapable: Requires net access", _no_network),

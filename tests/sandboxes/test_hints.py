@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from runner import evaluate
 from runner.cli.main import cli
 from runner.core.doors import speaking
+from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes import Call, SandboxConfig
 from sandboxes.hints import BOX, WASM, Failure, Place, next_step
 from sandboxes.models import Limits
@@ -255,10 +256,31 @@ def test_packages_errors_without_a_network_name_it(kind: str, text: str, trace: 
     assert next_step(failure, Place("box", network=True)) is None
 
 
+@pytest.mark.parametrize("sandbox", ["wasm", "process"])
+@pytest.mark.parametrize(
+    ("value", "read", "step"),
+    [
+        ({"total": 1}, "output.total", 'an object of a row is a dict, which has no attributes: read `["total"]` of it'),
+        ([{"name": "a"}], "output[0].name", 'read `["name"]` of it, or make it one that has'),
+        ('{"total": 1}', 'output["total"]', "a text stands where the script reads an object: read it by json.loads"),
+        ("a", 'output.get("total")', "if it is a column that holds JSON, give "),
+    ],
+)
+def test_the_way_to_read_a_value_that_has_another_shape(sandbox: str, value: object, read: str, step: str) -> None:
+    source = f"def evaluate(output):\n    return {read}\n"
+    (result,) = evaluate(
+        parse_evaluator(source, "script"), [{"output": value}], sandbox=sandbox, max_failed="100%"
+    ).results
+    assert result.error is not None
+    assert step in result.error.message
+
+
 def test_an_error_of_the_scripts_own_gets_no_step() -> None:
     own = (
         Failure("KeyError", "'OPENAI_API_KEY_'", 'File "evaluator.py", line 3, in evaluate'),
         Failure("ZoneInfoNotFoundError", "'No time zone found with key Europe/Berln'"),
+        Failure("AttributeError", "'dict' object has no attribute 'iteritems'", 'File "evaluator.py", line 1'),
+        Failure("AttributeError", "'dict' object has no attribute 'a'", 'File "/x/site/pandas/core.py", line 1'),
         Failure("AttributeError", "module 'os' has no attribute 'sytem'"),
         Failure("TypeError", "unsupported operand type(s) for +: 'NoneType' and 'int'", "x = row.get('a')"),
         Failure("IndexError", "list index out of range", "rows[1]"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from runner.core.text import listed, printable, rows_of
 from runner.core.types import Categorical, Evaluator, config_of
@@ -25,7 +25,8 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
     that look alike. And that all scores are 0, or may be hidden errors. `rows` are some of the rows, of which one may
     be named.
     """
-    if hidden := _hidden(summary, evaluator):
+    rows = list(rows)
+    if hidden := _hidden(summary, evaluator, rows):
         what, places = hidden
         lines = [str(one.line) for one in places[:_NAMED]]
         where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(lines[:-1])} and {lines[-1]}"
@@ -65,8 +66,12 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
         )
 
 
-def _hidden(summary: Summary, evaluator: Evaluator) -> tuple[str, list[Swallow]] | None:
-    """The one score or label that all rows have, and where the script gives it in place of an error."""
+def _hidden(summary: Summary, evaluator: Evaluator, rows: Sequence[ShownRow]) -> tuple[str, list[Swallow]] | None:
+    """
+    The one score or label that all rows have, and where the script gives it in place of an error.
+
+    A place with an explanation that no row has did not run.
+    """
     if summary.outputs:
         return None
     low, (label, *others) = summary.min, [*summary.labels] or [""]
@@ -76,7 +81,10 @@ def _hidden(summary: Summary, evaluator: Evaluator) -> tuple[str, list[Swallow]]
         what, one = f"label is {printable(label, 60)}", swallowed(evaluator).get(label)
     else:
         return None
-    return None if one is None else (what, one)
+    said = [" ".join(row.remark.split()) for row in rows if row.outcome == "scored"]
+    if one and said and all(said):
+        one = [place for place in one if any(place.reason in remark for remark in said)]
+    return (what, one) if one else None
 
 
 def _all_zero(summary: Summary, evaluator: Evaluator) -> str | None:

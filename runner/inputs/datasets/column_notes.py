@@ -18,7 +18,7 @@ from sandboxes.wording import Setting
 
 def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
     """What there is to say where a script's reference is left to its default, and a column looks like it."""
-    notes = [*_key_notes(cases, evaluator, binding)]
+    notes = [*_key_notes(cases, evaluator, binding), *_unknown_notes(cases, evaluator, binding)]
     optional = binding.optional
     mapped = {*binding.mapping.paths, *binding.mapping.literals}
     if not optional or evaluator.is_inline:
@@ -67,6 +67,28 @@ def _key_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator
         yield (
             f"the script reads {listed([key])} of {listed([word])}, and gets {listed([path])} as such, though a column "
             f"has that very name; if that is meant, give {Setting('mapping.paths', {parameter.name: written(key)})}"
+        )
+
+
+def _unknown_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
+    """That a script reads of its tool's object what that has not, by a name that no column has."""
+    known = {"promptfoo": "its context", "deepeval": "its test case"}
+    if evaluator.dialect not in known or evaluator.is_inline:
+        return
+    from runner.inputs.evaluators.likely import is_reference
+
+    own = {name: columns for name, columns in binding.optional.items() if name not in BY_NAME}
+    if evaluator.dialect == "promptfoo":
+        own = {name: columns for name, columns in own.items() if name.startswith("context.")}
+    own = {name: columns for name, columns in own.items() if not is_reference(name.rpartition(".")[2])}
+    columns = look(cases, [{*names} for names in own.values()])[0] if own else {}
+    taken = {*BY_NAME, *(column for names in binding.others.values() for column in names)}
+    left = [name for name, names in own.items() if columns.keys().isdisjoint(names)]
+    if left and columns.keys() - taken:
+        words = listed([name.rpartition(".")[2] for name in left])
+        yield (
+            f"the script reads {words} of {known[evaluator.dialect]}, which no column has, and goes on without; if "
+            f"one is meant, give {Setting('mapping.paths', {left[0]: 'COLUMN'})}"
         )
 
 

@@ -17,6 +17,8 @@ NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infini
 """A number as text."""
 _VERDICT = re.compile(r"([\w.]+\.)?[tT]uple\[(bool|float|int), (Optional\[)?str\b")
 """The annotation of a function that returns a verdict, and why."""
+_REASONS = ("explanation", "reason", "reasoning", "rationale", "comment", "message", "feedback")
+_BEGINNING = 40  # characters of an explanation by which it is known again
 _FORMATS = re.compile(r".*[eEfFgGdn%]")
 
 
@@ -50,6 +52,8 @@ class Swallow(NamedTuple):
     line: int
     imports: tuple[tuple[int, str], ...]
     """The lines of the same `try` that import what is not Python's own, each with the module."""
+    reason: str = ""
+    """What the explanation that it gives with the score begins with, as far as its text tells it."""
 
 
 def swallowed(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
@@ -80,9 +84,27 @@ def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:
             for one in own_nodes(handler.body):
                 for value in _scores(one):
                     places = found.setdefault(value, [])
-                    if (place := Swallow(getattr(one, "lineno", handler.lineno), imports)) not in places:
+                    place = Swallow(getattr(one, "lineno", handler.lineno), imports, _reason(one))
+                    if place not in places:
                         places.append(place)
     return {value: sorted(places) for value, places in found.items()}
+
+
+def _reason(node: ast.AST) -> str:
+    """The beginning of the explanation in what a statement returns."""
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Dict(keys=keys, values=values):
+                pairs = [(getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True)]
+            case ast.Call(keywords=keywords):
+                pairs = [(one.arg, one.value) for one in keywords]
+            case _:
+                continue
+        for name, value in pairs:
+            first = value.values[0] if isinstance(value, ast.JoinedStr) and value.values else value
+            if name in _REASONS and isinstance(first, ast.Constant) and isinstance(first.value, str):
+                return " ".join(first.value.split())[:_BEGINNING]
+    return ""
 
 
 def _imports(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from copy import copy
 
-from .frame import TYPE_CHECKING, made_or_class
+from .frame import TYPE_CHECKING, made_or_class, parameters
 from .vendor import given, making, opened, said, text, text_or_none, waiting
 
 if TYPE_CHECKING:
@@ -21,7 +22,19 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     from deepeval.metrics import BaseMetric
     from deepeval.test_case import LLMTestCase
 
-    fields = set(LLMTestCase.model_fields) - {"input", "actual_output", "expected_output", "metadata", "name"}
+    fields = set(LLMTestCase.model_fields) - {"input", "actual_output", "expected_output", "metadata"}
+    words = set(re.findall(r"\w+", source))
+    own, accepts_any = parameters(kind.__init__)
+
+    class Case(LLMTestCase):  # type: ignore[misc]
+        """Has the row's columns too, as people set them on their cases."""
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_") and name in (self.__dict__.get("metadata") or {}):
+                return self.__dict__["metadata"][name]
+            return super().__getattr__(name)
+
+    Case.__name__ = Case.__qualname__ = LLMTestCase.__name__
 
     def tools_of(value: Any) -> Any:
         from deepeval.test_case import ToolCall
@@ -32,15 +45,18 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         return [ToolCall(**one) if isinstance(one, dict) else one for one in named_alone]
 
     def prepared(row: dict[str, Any]) -> tuple[Any, Any]:
-        reference = row.get("reference")
-        case = LLMTestCase(
+        reference, metadata = row.get("reference"), row.get("metadata") or {}
+        columns = {name: metadata[name] for name in metadata if name in fields and name in words} | row
+        case = Case(
             input=text_or_none(row, "input") or "",
             actual_output=text_or_none(row, "output"),
             expected_output=None if reference is None else text(reference),
             metadata=row.get("metadata"),
-            **{name: tools_of(row[name]) if "tools" in name else row[name] for name in row if name in fields},
+            **{name: tools_of(one) if "tools" in name else one for name, one in columns.items() if name in fields},
         )
         settings = {name: value for name, value in given(row).items() if name not in fields}
+        for name in [one for one in settings if one in words and one not in own and not accepts_any]:
+            object.__setattr__(case, name, settings.pop(name))
         return making(kind, settings) if is_class else copy(found), case  # a metric keeps a row's result in itself
 
     def call(**row: Any) -> Any:

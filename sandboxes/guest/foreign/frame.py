@@ -145,7 +145,7 @@ class Record(dict[str, object]):
         try:
             return self[name]
         except KeyError:
-            error = AttributeError(name)
+            error = AttributeError(f"no {name!r}: there are {', '.join(map(str, self)) or 'no keys'}"[:300])
         if name in self.refused:
             refuse(lacking(name, AttributeError))
         raise error

@@ -38,7 +38,7 @@ function evalcellPart(entry, self, own) {
     /** @type {any} */
     const config = {};
     for (const name of Object.keys(row)) {
-      if (!words.has(name) && !name.startsWith("vars.") && !name.startsWith("providerResponse.")) config[name] = row[name];
+      if (!words.has(name) && !/^(vars|providerResponse|context)\./.test(name)) config[name] = row[name];
     }
     /** What was given as a part of the context, or the column that has its name. @param {string[]} names */
     const part = (...names) => {
@@ -48,7 +48,12 @@ function evalcellPart(entry, self, own) {
     };
     const test = objectOf(part("test"));
     for (const each of [objectOf(metadata.vars), objectOf(test?.vars)]) Object.assign(vars, each ?? {});
-    for (const name of Object.keys(row)) if (name.startsWith("vars.")) vars[name.slice(5)] = row[name];
+    /** @type {any} */
+    const beside = {};
+    for (const name of Object.keys(row)) {
+      if (name.startsWith("vars.")) vars[name.slice(5)] = row[name];
+      if (name.startsWith("context.")) beside[name.slice(8)] = row[name];
+    }
     const bound = config.providerResponse;
     const response = part("providerResponse", "provider_response");
     const responded = { output: row.output, ...objectOf(response) };
@@ -60,6 +65,7 @@ function evalcellPart(entry, self, own) {
     const trace = part("trace");
     /** @type {any} */
     const context = {
+      ...beside,
       prompt: typeof prompt === "string" ? prompt : vars.prompt && typeof prompt === "object" ? JSON.stringify(prompt) : undefined,
       vars,
       test: { metadata, ...test, vars },

@@ -15,6 +15,7 @@ _CAMEL = {
     "component_results": "componentResults",
     "tokens_used": "tokensUsed",
 }
+_PARTS = ("vars.", "providerResponse.", "context.")
 _SHAPES = "return a bool, a number, or a dict with pass, score and reason"
 
 
@@ -85,9 +86,7 @@ def context_of(row: dict[str, Any]) -> dict[str, Any]:
     if "reference" in row:
         values["reference"] = row["reference"]
         values.setdefault("expected", row["reference"])
-    config = {
-        name: row[name] for name in row if name not in ROW and not name.startswith(("vars.", "providerResponse."))
-    }
+    config = {name: row[name] for name in row if name not in ROW and not name.startswith(_PARTS)}
 
     def own(*names: str) -> Any:
         """What was given as a part of the context, or the column that has its name."""
@@ -121,7 +120,7 @@ def context_of(row: dict[str, Any]) -> dict[str, Any]:
         context["metadata"] = response["metadata"]
     elif metadata:
         context["metadata"] = metadata
-    return context
+    return {**below(row, "context."), **context}
 
 
 def _prompt(value: Any, given: Any) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, invalid, lacking, made_or_class, refuse
+import contextlib
+
+from .frame import TYPE_CHECKING, Record, invalid, lacking, made_or_class, refuse
 from .vendor import Kept, by_name, given, opened, plain, waiting
 
 if TYPE_CHECKING:
@@ -17,11 +19,15 @@ _NO_SPANS = "a row has no spans, as no task is run; judge its output, or columns
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
-    found, is_class = made_or_class(opened(source), entry)
+    module = opened(source)
+    found, is_class = made_or_class(module, entry)
     evaluator = Kept(found if is_class else lambda: found)
     from pydantic_evals.evaluators._run_evaluator import _EVALUATOR_OUTPUT_ADAPTER
     from pydantic_evals.evaluators.context import EvaluatorContext
     from pydantic_evals.otel._errors import SpanTreeRecordingError
+
+    kind, adapter = found if is_class else type(found), type(_EVALUATOR_OUTPUT_ADAPTER)
+    given_type, output_type, metadata_type = types_of(kind, vars(module), adapter)
 
     class Context(EvaluatorContext):  # type: ignore[misc]
         """Has of the task's run what the row's columns have, and refuses the rest."""
@@ -29,7 +35,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         def __getattribute__(self, name: str) -> Any:
             if name == "span_tree":
                 refuse(SpanTreeRecordingError(_NO_SPANS))
-            if name in _MEASURED and name not in (self.metadata or {}):
+            if name in _MEASURED and name not in vars(self)["_measured"]:
                 refuse(lacking(name))
             return super().__getattribute__(name)
 
@@ -41,15 +47,16 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         metadata = row.get("metadata") or {}
         context: Any = Context(
             name=None,
-            inputs=row.get("input"),
-            metadata=row.get("metadata"),
-            expected_output=row.get("reference"),
-            output=row.get("output"),
+            inputs=made(row.get("input"), given_type),
+            metadata=made(row.get("metadata"), metadata_type),
+            expected_output=made(row.get("reference"), output_type),
+            output=made(row.get("output"), output_type),
             duration=metadata.get("duration"),
             _span_tree=SpanTreeRecordingError(_NO_SPANS),
             attributes=metadata.get("attributes"),
             metrics=metadata.get("metrics"),
         )
+        vars(context)["_measured"] = metadata.keys()
         value = await called.evaluate_async(context)
         try:
             return result(_EVALUATOR_OUTPUT_ADAPTER.validate_python(value))
@@ -57,6 +64,41 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             return invalid(f"evaluate returned {value!r:.200}: return a bool, a number, text, or a dict of these")
 
     return waiting(call)
+
+
+def types_of(kind: type, names: dict[str, Any], adapter: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
+    """What makes inputs, output and metadata of the types that an evaluator declares for them; None for none."""
+    import typing
+
+    def maker(declared: Any) -> Any:
+        with contextlib.suppress(Exception):  # pydantic knows no such type
+            return None if isinstance(declared, typing.TypeVar) else adapter(declared)
+
+    declared: list[Any] = [*getattr(kind, "__orig_bases__", ())]
+    with contextlib.suppress(Exception):  # what is imported for types alone is not there
+        declared[:0] = typing.get_type_hints(kind.evaluate, names).values()  # type: ignore[attr-defined]
+    for one in declared:
+        if getattr(typing.get_origin(one), "__name__", "") in ("EvaluatorContext", "Evaluator"):
+            return (*map(maker, typing.get_args(one)), None, None, None)[:3]
+    return None, None, None
+
+
+def made(value: Any, adapter: Any) -> Any:
+    """A row's object as what the task would have returned: of the declared type, else with its keys as attributes."""
+    if not isinstance(value, dict | list):
+        return value
+    if adapter is not None:
+        with contextlib.suppress(Exception):  # such as a row without one of its fields
+            if not isinstance(found := adapter.validate_python(value), dict):
+                return found
+    return attributed(value)
+
+
+def attributed(value: Any) -> Any:
+    """The same, with the keys of objects as attributes."""
+    if isinstance(value, dict):
+        return Record({name: attributed(value[name]) for name in value})
+    return [attributed(one) for one in value] if isinstance(value, list) else value
 
 
 def result(value: Any) -> Any:

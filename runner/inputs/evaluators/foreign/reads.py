@@ -19,6 +19,9 @@ from runner.inputs.evaluators.python_signature import (
     parse,
 )
 
+_HANDED = 3
+"""Functions through which an object is followed, one from the next."""
+
 
 class Key(NamedTuple):
     """A key of an object that a function reads by its name."""
@@ -135,6 +138,61 @@ def reads(module: ScriptModule, entry: str, name: str) -> bool:
                 if any(isinstance(one, ast.Name) and one.id == name for one in _body(node)):
                     return True
     return False
+
+
+def case_reads(module: ScriptModule, entry: str, methods: Collection[str]) -> dict[str, bool]:
+    """
+    The attributes that a class reads of the object that these methods of its get; True for one it cannot do without.
+
+    What functions of the script read that it hands the object to counts too, and what it sets itself does not.
+    """
+    kinds, left = dict[str, ast.ClassDef](), [entry]
+    while left:
+        if isinstance(node := module.names.get(name := left.pop()), ast.ClassDef) and name not in kinds:
+            kinds[name] = node
+            left += module.classes[name].bases if name in module.classes else ()
+    cases = {
+        one.names[0]
+        for name in kinds.keys() & module.classes.keys()
+        for method in (*methods, *(f"a_{one}" for one in methods))
+        if (one := module.classes[name].methods.get(method)) is not None and one.names
+    }
+    methods_of = [module.classes[name].methods for name in kinds.keys() & module.classes.keys()]
+    every = (one for node in (*kinds.values(), *module.names.values()) for one in ast.walk(node))
+    calls = [one for one in every if isinstance(one, ast.Call)]
+    for _ in range(_HANDED):
+        for call in calls:
+            match call.func:
+                case ast.Name(id=name):
+                    called = module.functions.get(name)
+                case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+                    called = next((one[name] for one in methods_of if name in one), None)
+                case _:
+                    continue
+            own_names = () if called is None else called.names
+            cases |= {
+                own
+                for own, one in zip(own_names, call.args, strict=False)
+                if isinstance(one, ast.Name) and one.id in cases
+            }
+    found: dict[str, bool] = {}
+    stored: set[str] = set()
+    functions = [node for name, node in module.names.items() if name in module.functions]
+    for node, own in (*((one, True) for one in kinds.values()), *((one, False) for one in functions)):
+        functions_called = {id(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Attribute(value=ast.Name(id=case), attr=attr, ctx=ast.Load()) if case in cases:
+                    if id(inner) not in functions_called:
+                        found[attr] = found.get(attr, own)
+                case ast.Attribute(value=ast.Name(id=case), attr=attr) if case in cases:
+                    stored.add(attr)
+                case ast.Call(
+                    func=ast.Name(id="getattr" | "hasattr" as how),
+                    args=[ast.Name(id=case), ast.Constant(value=str(attr)), *rest],
+                ) if case in cases:
+                    found[attr] = found.get(attr, own) and how == "getattr" and not rest
+    return {attr: needed for attr, needed in found.items() if attr not in stored and not attr.startswith("_")}
 
 
 def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:

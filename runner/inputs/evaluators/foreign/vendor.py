@@ -27,7 +27,7 @@ from runner.inputs.evaluators.foreign.module import (
     only,
     refuse_arguments,
 )
-from runner.inputs.evaluators.foreign.reads import asks, keywords, mentions, reads
+from runner.inputs.evaluators.foreign.reads import asks, case_reads, keywords, mentions, reads
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python_signature import FunctionNode
@@ -69,6 +69,8 @@ class Vendor:
     """A decorated function makes what judges: `near_1 = near(1)` is one, too."""
     fields: tuple[str, ...] = ()
     """What else the tool's case has, each by a column of its very name: `retrieval_context`."""
+    case: tuple[str, ...] = ()
+    """What the tool's case has at all; what else a script reads of it is a column of that name, as people add them."""
     settable: bool = True
     """`--set` gives a class its arguments; where all names are columns, only the script can."""
 
@@ -172,6 +174,9 @@ def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Ve
     if "output" in known and not any(mentions(module, name) for name in ("output", *known["output"])):
         others = bool(read) or any(one.required for one in words if one.name != "output")
         words = (words[0].model_copy(update={"required": not others}), *words[1:])
+    taken = {*vendor.case, *(one.name for one in fields)}
+    more = case_reads(module, entry, vendor.methods[:1]) if vendor.case else {}
+    fields += [Parameter(name=one, required=more[one], columns=(one,)) for one in more if one not in taken]
     return (*words, *fields)
 
 

@@ -28,6 +28,7 @@ _KEYS = {
 _PROVIDER = re.compile(
     r"\b(?:context|ctx|_context)\??\.provider\b(\?)?|[({,]\s*provider\s*(?:,[^(){}]*)?\}\s*\)\s*(?:=>|\{)"
 )
+_METHODS = {"get", "keys", "values", "items", "setdefault", "update", "copy", "pop", "hasOwnProperty", "toString"}
 _ASIDE = {"providerResponse": ("providerResponse", "provider_response"), "logProbs": ("logProbs",), "trace": ("trace",)}
 """What of the context only a column can give, with the columns that do."""
 _PLAIN = {"", "output", "get", "keys", "values", "items"}
@@ -71,7 +72,21 @@ def _parameters(module: ScriptModule, function: Function) -> tuple[Parameter, ..
     asked = [one for one in dict.fromkeys(names) if one not in BY_NAME and is_reference(one)]
     fields = [Parameter(name=f"vars.{one}", required=False, columns=(one,)) for one in asked]
     own = (*function.names, "context")[1]
-    return (*row(), *fields, *_aside(module.source, own), *_provider(module, function, own))
+    more = _unknown(module, function, own)
+    return (*row(), *fields, *_aside(module.source, own), *_provider(module, function, own), *more)
+
+
+def _unknown(module: ScriptModule, function: Function, own: str) -> Iterator[Parameter]:
+    """What a script reads of its context that promptfoo's has not: a column of that very name, as of a wrapper."""
+    if module.language == "python":
+        read = {key.name: key.required for key in row_keys(module, function.name, own)}
+    else:
+        names = {own: ""} if own != PATTERN else {"context": ""}
+        heads = {path.partition(".")[0] for path in paths_read(module.source, names, second=own == PATTERN)}
+        read = dict.fromkeys(sorted(heads), False)
+    for name, required in read.items():
+        if name and name not in _KEYS and name not in _METHODS:
+            yield Parameter(name=f"context.{name}", required=required, columns=(name,))
 
 
 def _aside(source: str, own: str = "context") -> Iterator[Parameter]:
@@ -156,7 +171,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="promptfoo",
     title="a promptfoo assertion",
-    version=3,
+    version=4,
     read=_read,
     program=_program,
     languages=("python", "typescript"),

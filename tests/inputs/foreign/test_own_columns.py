@@ -1,0 +1,119 @@
+"""What a script reads of its tool's objects that these have not: a column of that name, or a word to the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import runner
+from runner.core.errors import ColumnsError
+from runner.core.types import InputMapping
+from runner.engine.scoring.label_notes import label_notes
+from runner.engine.scoring.worst import ShownRow
+from runner.inputs.datasets import column_notes
+from runner.inputs.datasets.lookahead import Lookahead
+from runner.inputs.datasets.rows import cases_from_rows
+from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.mapping import bind
+from tests.inputs.foreign.vendors.own_columns import SOURCES
+
+PROMPTFOO = {
+    "python": """
+def _blocks(context):
+    response = (context or {}).get("response") or {}
+    return response.get("thinking")
+
+
+def get_assert(output, context):
+    found = _blocks(context)
+    if not found:
+        return {"pass": False, "score": 0.0, "reason": "no reasoning available"}
+    try:
+        step = int(context.get("config", {}).get("step", 0))
+    except (TypeError, ValueError):
+        return {"pass": False, "score": 0.0, "reason": f"invalid step"}
+    return {"pass": True, "score": 1.0, "reason": found}
+""",
+    "typescript": """
+module.exports = (output, context) => {
+  const response = context.response ?? {};
+  const pass = Boolean(response.thinking) && context.vars.wanted !== "never";
+  return { pass, score: pass ? 1 : 0, reason: response.thinking ?? "no reasoning available" };
+};
+""",
+}
+ROW: dict[str, Any] = {"input": "q", "output": "4"}
+
+
+def notes_of(source: str, row: dict[str, Any], language: Any = "python") -> list[str]:
+    evaluator = parse_evaluator(source, "script", language=language)
+    return column_notes.default_notes(Lookahead(cases_from_rows([row])), evaluator, bind(evaluator))
+
+
+@pytest.mark.parametrize("language", PROMPTFOO)
+@pytest.mark.parametrize("column", ["response", "said"])
+def test_the_context_has_a_column_that_is_no_part_of_it(language: Any, column: str) -> None:
+    evaluator = parse_evaluator(PROMPTFOO[language], "script", language=language)
+    mapping = None if column == "response" else InputMapping(paths={"context.response": column})
+    (result,) = runner.evaluate(evaluator, [ROW | {column: {"thinking": "sum"}}], mapping=mapping).results
+    assert (result.score, result.explanation) == (1.0, "sum")
+
+
+@pytest.mark.parametrize("language", PROMPTFOO)
+def test_a_part_that_no_column_has_is_said(language: Any) -> None:
+    (note,) = notes_of(PROMPTFOO[language], ROW | {"said": {}}, language)
+    assert "the script reads `response` of its context, which no column has, and goes on without" in note
+    assert 'InputMapping(paths={"context.response": "COLUMN"})' in note
+    assert not notes_of(PROMPTFOO[language], ROW | {"response": {}}, language)
+
+
+def test_a_part_that_is_read_without_a_default_stops_before_the_run() -> None:
+    source = 'def get_assert(output, context):\n    return context["latency"] < 3\n'
+    with pytest.raises(ColumnsError, match=r"no column for `context\.latency`"):
+        runner.evaluate(parse_evaluator(source, "script"), [ROW | {"seconds": 1}])
+    assert runner.evaluate(parse_evaluator(source, "script"), [ROW | {"latency": 1}]).results[0].score == 1
+
+
+def test_a_field_that_only_a_column_gives_is_asked_for() -> None:
+    guarded = parse_evaluator(SOURCES, "script")
+    fields = {one.name: one.required for one in guarded.parameters}
+    assert fields | {"expected_sources": False, "retrieval_context": False} == fields
+    assert "additional_metadata" not in fields
+    assert "tags" not in fields
+    plain = SOURCES.replace('getattr(test_case, "expected_sources", None) or []', "test_case.expected_sources")
+    row = {"input": "q", "actual_output": "a", "retrieval_context": ["a"], "gold_sources": ["a"]}
+    with pytest.raises(ColumnsError, match="no column for `expected_sources`") as caught:
+        runner.evaluate(parse_evaluator(plain, "script"), [row])
+    assert caught.value.paths == {"expected_sources": "gold_sources"}
+    (note,) = notes_of(SOURCES, row)
+    assert 'if `gold_sources` is meant, give InputMapping(paths={"expected_sources": "gold_sources"})' in note
+    lacking = {"input": "q", "actual_output": "a", "sources": ["a"], "expected_sources": ["a"]}
+    (note,) = notes_of(SOURCES, lacking)
+    assert "the script reads `retrieval_context` of its test case, which no column has" in note
+
+
+def test_what_a_metric_sets_or_calls_itself_is_no_column() -> None:
+    source = SOURCES.replace(
+        "        self.success =", "        test_case.seen = len(test_case.model_dump())\n        self.success ="
+    )
+    assert {"seen", "model_dump"}.isdisjoint(one.name for one in parse_evaluator(source, "script").parameters)
+
+
+def hidden(source: str, rows: list[dict[str, Any]], shown: bool = True) -> list[str]:
+    evaluator = parse_evaluator(source, "script")
+    report = runner.evaluate(evaluator, rows)
+    told = [
+        ShownRow(id=one.id, number=at, outcome=one.outcome, score=one.score, remark=one.explanation or "")
+        for at, one in enumerate(report.results, 1)
+    ]
+    return [one for one in label_notes(report.summary, evaluator, told if shown else ()) if "in place of an" in one]
+
+
+def test_no_line_is_named_whose_explanation_no_row_has() -> None:
+    source = PROMPTFOO["python"]
+    assert not hidden(source, [ROW] * 3)
+    (note,) = hidden(source, [ROW] * 3, shown=False)  # without a word of the rows it may have run
+    source = source.replace('.get("step", 0)', '["step"]').replace("(TypeError, ValueError)", "Exception")
+    (note,) = hidden(source, [ROW | {"response": {"thinking": "sum"}}] * 3)
+    assert "which line 14 of script would give in place of an error" in note

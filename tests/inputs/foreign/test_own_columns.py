@@ -117,3 +117,22 @@ def test_no_line_is_named_whose_explanation_no_row_has() -> None:
     source = source.replace('.get("step", 0)', '["step"]').replace("(TypeError, ValueError)", "Exception")
     (note,) = hidden(source, [ROW | {"response": {"thinking": "sum"}}] * 3)
     assert "which line 14 of script would give in place of an error" in note
+
+
+@pytest.mark.parametrize(
+    ("head", "dialect", "score"),
+    [
+        ("def evaluate(output, expected_output):", None, 1.0),
+        ("def evaluate(output, expected_output, metadata=None):", None, 1.0),
+        ("def evaluate(*, input, output, expected_output, metadata):", "langfuse", None),
+        ("def evaluate(*, output, expected_output, **kwargs):", "langfuse", None),
+    ],
+)
+def test_what_langfuse_cannot_call_is_called_with_its_columns(head: str, dialect: str | None, score: Any) -> None:
+    source = f"{head}\n    return float(output == expected_output)\n"
+    evaluator = parse_evaluator(source, "script")
+    assert evaluator.dialect == dialect
+    (result,) = runner.evaluate(evaluator, [{"input": "q", "output": "4", "expected_output": "4"}]).results
+    assert result.score == score
+    if dialect:
+        assert "which Langfuse leaves out: return an Evaluation" in (result.explanation or "")

@@ -7,7 +7,7 @@ import re
 from runner.core.errors import EvaluatorError
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only
+from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only, read_python
 from runner.inputs.evaluators.foreign.reads import needs, reads
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
 
@@ -84,15 +84,18 @@ def _is_ours(module: ScriptModule, function: Function) -> bool:
         return True
     if "output" not in own:
         return False
-    if "expected_output" in own:
-        return True
+    if "expected_output" in own:  # Langfuse calls it with all of its keywords
+        return function.accepts_any or {*own} >= _KEYWORDS or module.uses(function.name, "langfuse")
     others = module.uses(function.name, "autoevals", "braintrust", "braintrust_core")
     shared = function.accepts_any and "input" in own
     return shared and ("langfuse" in module.source.lower() if not others else module.uses(function.name, "langfuse"))
 
 
 def _program(evaluator: Evaluator) -> str:
-    return program("langfuse", evaluator, page=evaluator.entry == PAGE, summary=not evaluator.evaluates)
+    page = evaluator.entry == PAGE
+    if page and evaluator.language == "python":
+        page = _of_page(read_python(evaluator.source, evaluator.name), True) is not None
+    return program("langfuse", evaluator, page=page, summary=not evaluator.evaluates)
 
 
 DIALECT = ForeignDialect(

@@ -20,7 +20,7 @@ _NAME = 100
 _SHORT: Usual = usual({}) or (lambda value: None)
 
 
-_REASONS = ("explanation", "reason", "reasoning", "rationale", "comment", "message", "feedback")
+_REASONS = ("explanation", "reason", "reasoning", "rationale", "comment", "message", "feedback", "detail")
 _PASSED = ("pass", "passed")
 _NAMES = {"name", "key", "scorer", "metric"}
 _OF_TOOLS = {"value", "label", "metadata", "details", "type", "dataType", "data_type", *_REASONS, *_PASSED, *_NAMES}
@@ -36,7 +36,7 @@ def plain_result(value: Any) -> Any:
     if not isinstance(value, dict) or value.keys() <= ONLY or not all(isinstance(key, str) for key in value):
         return value
     key = "score" if "score" in value else None
-    if key is None and value.keys() <= _OF_TOOLS:
+    if key is None and (value.keys() <= _OF_TOOLS or not _NAMES.isdisjoint(value)):
         key = next((one for one in ("value", *_PASSED) if isinstance(value.get(one), bool | int | float)), None)
     score = value[key] if key is not None else ()
     if not (score is None or isinstance(score, bool | int | float)):

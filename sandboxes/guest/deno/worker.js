@@ -127,11 +127,11 @@ function telling(end, why) {
     return apply(end, undefined, given);
   };
 }
-realm.close = telling(close, "it called close");
+realm.close = telling(close, "it called close: throw an error, or return a result, in place of that");
 /** @param {typeof stdout} stream */
 const writable = (stream) => ({ write: stream.write.bind(stream), writeSync: stream.writeSync.bind(stream) });
 realm.Deno = {
-  exit: telling(exit, "it called Deno.exit"),
+  exit: telling(exit, "it called Deno.exit: throw an error, or return a result, in place of that"),
   stdout: writable(stdout),
   stderr: writable(stderr),
   version,

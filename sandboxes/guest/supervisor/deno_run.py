@@ -85,7 +85,7 @@ class DenoSupervisor:
         self._requests.send([setting])
         box.watch(box.memory() + bounds.memory + SPARE)
         try:
-            how, payload, _ = await self._next((LOADED,), 0, began + bounds.load_timeout)
+            how, payload, _ = await self._next((LOADED, GONE), 0, began + bounds.load_timeout)
             spent = box.now() - began
             result = _call_result(how, payload, spent, *self._printed.cut())
             self._held = box.memory()

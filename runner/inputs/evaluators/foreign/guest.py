@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -15,6 +16,17 @@ _FOLDER = files("sandboxes.guest") / "foreign"
 _MODULE = "evalcell_part"
 ENTRY = "evalcellEntry"
 """The function of a JavaScript program; the script's own exports have other names."""
+_PROCESS = (
+    "const process={env:{},argv:['node','script'],platform:'linux',version:'v22.0.0',versions:{node:'22.0.0'},"
+    "cwd:()=>'/',on(){},nextTick:(call,...given)=>queueMicrotask(()=>call(...given)),stdout:{write:console.log},"
+    "stderr:{write:console.error},exit(code=0){throw new Error(`the script called process.exit(${code}): throw an "
+    "error, or return a result, in place of that`)}};"
+)
+"""What a script finds as `process`, which its tool's own Node has: no variables, and no way out."""
+_ASKS_PROCESS = re.compile(r"(?<![\w$.])process\s*(?:\?\.|[.\[])")
+_OWN_PROCESS = re.compile(
+    r"(?<![\w$.])(?:const|let|var|function|class|import)\s{1,9}(?:[\w$]{1,80}\s*,|\*\s*as)?\s{0,9}(?:\{[^{}]{0,400})?\bprocess\b"
+)
 HIDDEN = "<evalcell>"
 """The file of our part's frames, which tracebacks leave out."""
 
@@ -58,7 +70,7 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
     from runner.inputs.evaluators.typescript.parse import Module
 
     module = read_javascript(source, entry)
-    self, before = "() => import(import.meta.url)", ""
+    self, before = "() => import(import.meta.url)", _process(source)
     if module.is_common:
         self, before = "() => ({ default: module.exports })", common_start(source)
     own = (
@@ -75,6 +87,11 @@ def _exported(text: str, part: str, lines: int) -> str:
     return f"{text}export const {ENTRY} = evalcellOwnLines({part}, {lines});\n"
 
 
+def _process(source: str) -> str:
+    """What makes `process` for a script that asks for it and has none of its own."""
+    return _PROCESS if _ASKS_PROCESS.search(source) and not _OWN_PROCESS.search(source) else ""
+
+
 def common_start(source: str) -> str:
     """What a CommonJS module expects to be there, for the beginning of its first line."""
     from runner.inputs.evaluators.foreign.javascript import BUILT_IN, REQUIRED
@@ -83,7 +100,7 @@ def common_start(source: str) -> str:
     imports = "".join(f"import evalcell_{each} from 'node:{each}';" for each in sorted(names))
     known = ",".join(f"{each}:evalcell_{each}" for each in sorted(names))
     return (
-        f"{imports}let module={{exports:{{}}}},exports=module.exports,"
+        f"{imports}{_process(source)}let module={{exports:{{}}}},exports=module.exports,"
         f"require=(name)=>({{{known}}})[name.replace(/^node:/,'')];"
     )
 

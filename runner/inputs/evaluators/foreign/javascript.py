@@ -13,12 +13,25 @@ from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptMod
 from runner.inputs.evaluators.typescript.object_type import pattern_key
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module
 from runner.inputs.evaluators.typescript.signature import read_script
+from sandboxes.deno.modules import CLOSED, OPEN, PURE, import_problem
 from sandboxes.errors import SandboxUnavailableError
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-BUILT_IN = ("assert", "buffer", "crypto", "events", "path", "querystring", "string_decoder", "url", "util")
+BUILT_IN = (
+    "assert",
+    "buffer",
+    "crypto",
+    "events",
+    "path",
+    "querystring",
+    "stream",
+    "string_decoder",
+    "url",
+    "util",
+    "zlib",
+)
 """What a CommonJS module may require: the modules of Node that need no permission."""
 REQUIRED = re.compile(r"""\brequire\s*\(\s*(["'])([^"'\\\n]{1,200})\1\s*\)""")
 PAGES = ("evaluate", "performEval")
@@ -64,9 +77,10 @@ def read_javascript(source: str, where: str) -> ScriptModule:
             if required[2].removeprefix("node:") not in BUILT_IN:
                 line = source.count("\n", 0, required.start()) + 1
                 name = shown(required[2], 60)
-                raise EvaluatorError(
-                    f"{where}:{line}: {name} cannot be required: a script is one file; copy what it needs"
-                )
+                plain = required[2].removeprefix("node:")
+                of_node = plain in (*CLOSED.split(), *PURE.split())
+                why = import_problem(f"node:{plain}" if of_node else required[2]) or f"it is not there; {OPEN}"
+                raise EvaluatorError(f"{where}:{line}: {name} cannot be required: {why}")
     return module
 
 

@@ -57,6 +57,14 @@ class _Callable(NamedTuple):
     member: Member | None = None
 
 
+_RUN = re.compile(
+    r"\b(\w+)[?!]?\.(?:results|caseResults|cases|samples|rows|evaluations)\b"
+    r"(?=[?!]?\.(?:map|filter|reduce|forEach|flatMap|every|some|length)\b|\s*\)\s*\{)"
+)
+_TEXT = 100_000
+"""Bytes of a function that are looked through."""
+
+
 def entries_of(text: str, where: str) -> dict[str, Entry]:
     """What a script defines that can be called, of which the parameters can be seen."""
     try:
@@ -290,7 +298,10 @@ def _together(script: Module, function: Node) -> str:
     """The first parameter of a function that takes all rows together; nothing for another."""
     first = next(iter(formals_of(function)), None)
     name = script.text(first.pattern, 20) if first else ""
-    return name if name in (RESULTS, "rows", "allResults") else ""
+    if name in (RESULTS, "rows", "allResults"):
+        return name
+    # A run of some framework, whose results it goes through.
+    return next((run[0] for run in _RUN.finditer(script.text(function, _TEXT)) if run[1] == name), "")
 
 
 def _entry(script: Module, name: str, one: _Callable, where: str) -> Entry | None:

@@ -209,7 +209,7 @@ def _by_roles(paths: Mapping[str, str], by_role: Mapping[str, str]) -> dict[str,
 
 
 def _parts(
-    evaluator: Evaluator, binding: Binding, likely: Mapping[str, str], row: Case | None, own: Sequence[str]
+    evaluator: Evaluator, binding: Binding, likely: Mapping[str, str], row: Case | None, every: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """By parameter of which a script reads keys, where the likely column is no object: a column for each key."""
     from difflib import get_close_matches  # here: few wait for it
@@ -218,6 +218,7 @@ def _parts(
     from runner.inputs.evaluators.likely import likely_columns
 
     for parameter, column in likely.items():
+        own = every
         value = None if row is None else getattr(row, column, None) if column in BY_NAME else row.metadata.get(column)
         if isinstance(value, dict):
             continue
@@ -228,6 +229,9 @@ def _parts(
                 yield parameter, {f"{name}.{key}": written(n[0]) for key, n in close.items() if n}
             continue
         read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
+        # A column that is the output is not the reference, too, though both are read by its name.
+        taken = {one for other, one in likely.items() if other != parameter}
+        own = [one for one in every if one not in taken]
         if not column:
             if near := likely_columns(dict(zip(read, read, strict=True)), own):
                 yield parameter, {f"{parameter}.{key}": written(near.get(key, PLACEHOLDER)) for key in read}

@@ -151,6 +151,13 @@ class Record(dict[str, object]):
         raise error
 
 
+def attributed(value: Any) -> Any:
+    """The same, with the keys of objects as attributes."""
+    if isinstance(value, dict):
+        return Record({name: attributed(value[name]) for name in value})
+    return [attributed(one) for one in value] if isinstance(value, list) else value
+
+
 def lacking(name: str, kind: type[Exception] = ValueError) -> Exception:
     """The error for what the tool measures, and only a column has here."""
     return kind(f"a row has no {name}, which the script reads; give the rows a column `{name}`")

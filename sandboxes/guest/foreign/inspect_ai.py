@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from .frame import TYPE_CHECKING, invalid, is_async, named, refuse, words
 from .vendor import Kept, by_name, given, opened, plain, text, text_or_none, waiting
 
@@ -19,26 +21,66 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     from inspect_ai.scorer import Target, value_to_float
     from inspect_ai.solver import TaskState
 
-    number = value_to_float()
+    number, chats = value_to_float(), ".messages" in source
     quiet()
     refuse_model()
 
     async def call(**row: Any) -> Any:
         question, target = text_or_none(row, "input") or "", target_of(row.get("reference"))
         output = ModelOutput.from_content("evalcell", text_or_none(row, "output") or "")
+        columns = dict(row.get("metadata") or {})
+        chat, choices = columns.get("messages") if chats else None, columns.get("choices")
         state = TaskState(
             model="evalcell",
             sample_id=1,
             epoch=1,
             input=question,
-            messages=[ChatMessageUser(content=question), output.message],
+            messages=messages_of(chat) or [ChatMessageUser(content=question), output.message],
             target=Target(target),
             output=output,
-            metadata=dict(row.get("metadata") or {}),
+            metadata=columns,
+            store=columns,  # what a solver keeps for a scorer is a column here
+            choices=choices if isinstance(choices, list) and all(isinstance(one, str) for one in choices) else None,
         )
         return result(await scorer(given(row))(state, Target(target)), number)
 
     return waiting(call)
+
+
+def messages_of(chat: Any) -> list[Any]:
+    """A column of chat messages as Inspect has these, its own or as OpenAI's; none for anything else."""
+    if not isinstance(chat, list) or not all(isinstance(one, dict) and "role" in one for one in chat):
+        return []
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser
+
+    kinds: dict[str, Any] = {"system": ChatMessageSystem, "developer": ChatMessageSystem, "user": ChatMessageUser}
+    kinds |= {"assistant": ChatMessageAssistant, "tool": ChatMessageTool}
+    found = []
+    for one in chat:
+        kind = kinds.get(one["role"], ChatMessageUser)
+        fields = {name: one[name] for name in one if name in kind.model_fields and one[name] is not None}
+        fields |= {"role": kind.model_fields["role"].default, "content": one.get("content") or ""}
+        if kind is ChatMessageAssistant and one.get("tool_calls"):
+            fields["tool_calls"] = [call_of(each, at) for at, each in enumerate(one["tool_calls"])]
+        if kind is ChatMessageTool and "name" in one:
+            fields.setdefault("function", one["name"])
+        found.append(kind(**fields))
+    return found
+
+
+def call_of(call: Any, at: int) -> Any:
+    """One call of a tool: `{"function": {"name": …, "arguments": "{…}"}}`, or with plain names."""
+    import json
+
+    from inspect_ai.tool import ToolCall
+
+    inner = call["function"] if isinstance(call.get("function"), dict) else call
+    name = inner.get("name") or inner.get("function") or ""
+    given = inner.get("arguments", inner.get("args")) or {}
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError):
+            given = json.loads(given)
+    return ToolCall(id=str(call.get("id", at)), function=name, arguments=given if isinstance(given, dict) else {})
 
 
 def quiet() -> None:

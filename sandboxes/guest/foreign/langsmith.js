@@ -16,6 +16,29 @@ function evalcellPart(entry, self, own, { read }) {
   /** @type {any} */
   let ready = null;
 
+  /** @type {Error | null} */
+  let refused = null;
+  const measured = "child_runs start_time end_time latency events total_cost total_tokens prompt_tokens completion_tokens";
+
+  /** Has what LangSmith measured of a run refuse to be read where no column has it. @param {any} run */
+  function withMeasured(run) {
+    for (const name of measured.split(" ")) {
+      if (name in run) continue;
+      const get = () => {
+        refused ??= new Error(`a row has no ${name}, which the script reads; give the rows a column \`${name}\``);
+        throw refused;
+      };
+      Object.defineProperty(run, name, { get, enumerable: false });
+    }
+    return run;
+  }
+
+  /** The result, unless what no row has was read meanwhile, and the error caught. @param {any} value */
+  function settled(value) {
+    if (refused !== null) throw refused;
+    return judged(value);
+  }
+
   /** A row's word as an object, with what was mapped into it. @param {any} row @param {string} word @param {string} prefix @param {string} key */
   function partOf(row, word, prefix, key) {
     const value = row[word], keys = read[word] ?? [];
@@ -105,11 +128,12 @@ function evalcellPart(entry, self, own, { read }) {
     const outputs = partOf(row, "output", "outputs.", "output");
     const reference = partOf(row, "reference", "reference_outputs.", "output");
     const metadata = row.metadata ?? {};
-    const run = { inputs, outputs, metadata, extra: { metadata } };
-    const example = { inputs, outputs: reference, metadata };
-    if (page) return judged(await ready(run, example));
+    refused = null;
+    const run = withMeasured({ ...metadata, inputs, outputs, metadata, extra: { metadata } });
+    const example = { ...metadata, inputs, outputs: reference, metadata };
+    if (page) return settled(await ready(run, example));
     // As LangSmith's SDK: one object of everything, in which old functions find the run's own fields, and the example.
-    const every = { ...run, run, example, inputs, outputs, referenceOutputs: reference, attachments: {} };
-    return judged(await ready(every, example));
+    const rest = { run, example, inputs, outputs, referenceOutputs: reference, attachments: {} };
+    return settled(await ready(withMeasured({ ...run, ...rest }), example));
   };
 }

@@ -8,6 +8,7 @@ from .frame import (
     Record,
     abstained,
     as_object,
+    attributed,
     below,
     calling,
     defaults,
@@ -34,6 +35,7 @@ _FIELDS = (
     *("key", "score", "value", "metadata", "comment", "correction", "evaluator_info", "feedback_config"),
     *("source_run_id", "target_run_id", "extra"),
 )
+_OWN = ("inputs", "outputs", "metadata", "extra", "attachments")
 _MEASURED = (
     *("child_runs", "start_time", "end_time", "latency", "events", "total_cost"),
     *("total_tokens", "prompt_tokens", "completion_tokens"),
@@ -105,9 +107,10 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
         outputs = part_of(row, "output", "outputs.", "output", read.get("output"))
         reference = part_of(row, "reference", "reference_outputs.", "output", read.get("reference"))
         metadata = row.get("metadata") or {}
-        run = Run(inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata}, error=None)
-        run.update((name, metadata[name]) for name in _MEASURED if name in metadata)
-        example = Example(inputs=inputs, outputs=reference, metadata=metadata, attachments={})
+        columns = {name: measured(name, metadata[name]) for name in metadata if name not in _OWN}
+        run = Run(columns, inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata})
+        run.setdefault("error", None)
+        example = Example(columns, inputs=inputs, outputs=reference, metadata=metadata, attachments={})
         return {
             **{"run": run, "example": example, "inputs": inputs, "outputs": outputs},
             **{"reference_outputs": reference, "attachments": {}},
@@ -156,6 +159,17 @@ def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[st
         parts = " and ".join(f"{prefix}{one}" for one in keys)
         raise TypeError(f"the row's {name} is no object, and the script reads {', '.join(keys)} of it; map {parts}")
     return PlainValue(held, name, prefix, frozenset(keys))
+
+
+def measured(name: str, value: Any) -> Any:
+    """A column as LangSmith has it: a time is no text, and a run in a run has attributes."""
+    if name in ("start_time", "end_time") and isinstance(value, str):
+        import contextlib
+        from datetime import datetime
+
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(value)
+    return attributed(value)
 
 
 def _same(function: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from .frame import TYPE_CHECKING, Record, invalid, lacking, made_or_class, refuse
+from .frame import TYPE_CHECKING, attributed, invalid, lacking, made_or_class, refuse
 from .vendor import Kept, by_name, given, opened, plain, waiting
 
 if TYPE_CHECKING:
@@ -92,13 +92,6 @@ def made(value: Any, adapter: Any) -> Any:
             if not isinstance(found := adapter.validate_python(value), dict):
                 return found
     return attributed(value)
-
-
-def attributed(value: Any) -> Any:
-    """The same, with the keys of objects as attributes."""
-    if isinstance(value, dict):
-        return Record({name: attributed(value[name]) for name in value})
-    return [attributed(one) for one in value] if isinstance(value, list) else value
 
 
 def result(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import runner
-from runner.core.errors import ColumnsError
+from runner.core.errors import ColumnsError, EvaluatorError
 from runner.core.types import InputMapping
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.worst import ShownRow
@@ -136,3 +136,86 @@ def test_what_langfuse_cannot_call_is_called_with_its_columns(head: str, dialect
     assert result.score == score
     if dialect:
         assert "which Langfuse leaves out: return an Evaluation" in (result.explanation or "")
+
+
+TRACED = {
+    "python": """
+def tools(run, example):
+    calls = [one for one in (run.child_runs or []) if one.run_type == "tool"]
+    seconds = (run.end_time - run.start_time).total_seconds()
+    split = getattr(example, "split", None)
+    return {"key": "tools", "score": len(calls), "comment": f"{run.error} {seconds:g} {split}"}
+""",
+    "typescript": """
+export function tools(run, example) {
+  const calls = (run.child_runs ?? []).filter((one) => one.run_type === "tool");
+  const seconds = (Date.parse(run.end_time) - Date.parse(run.start_time)) / 1000;
+  return { key: "tools", score: calls.length, comment: `${run.error} ${seconds} ${example.split}` };
+}
+""",
+}
+
+
+@pytest.mark.parametrize("language", TRACED)
+def test_a_run_and_an_example_have_the_columns_of_their_fields(language: Any) -> None:
+    evaluator = parse_evaluator(TRACED[language], "script", language=language, dialect="langsmith", entry="tools")
+    row = {
+        "outputs": {"a": 1},
+        "error": "late",
+        "split": "test",
+        "child_runs": [{"run_type": "tool"}, {"run_type": "llm"}],
+    }
+    row |= {"start_time": "2026-01-01T00:00:00", "end_time": "2026-01-01T00:00:02"}
+    traced, plain = runner.evaluate(evaluator, [row, {"outputs": {"a": 1}}]).results
+    assert (traced.score, traced.explanation) == (1, "late 2 test")
+    assert plain.error is not None
+    assert "a row has no child_runs, which the script reads; give the rows a column `child_runs`" in plain.error.message
+
+
+def test_what_no_column_gives_fails_a_row_whose_script_catches_that() -> None:
+    source = "export function quick(run, example) {\n  try {\n    return { key: 'q', score: run.latency < 2 };\n"
+    source += "  } catch {\n    return { key: 'q', score: 0 };\n  }\n}\n"
+    evaluator = parse_evaluator(source, "script", language="typescript", dialect="langsmith", entry="quick")
+    (result,) = runner.evaluate(evaluator, [{"outputs": {"a": 1}}], max_failed="100%").results
+    assert result.error is not None
+    assert "a row has no latency" in result.error.message
+
+
+def test_a_column_that_is_the_output_is_not_proposed_for_the_reference() -> None:
+    source = """from langfuse import Evaluation
+
+
+def overlap(*, input, output, expected_output, metadata=None, **kwargs):
+    said, gold = output.get("answer"), expected_output.get("answer")
+    return Evaluation(name="same", value=float(said == gold))
+"""
+    with pytest.raises(ColumnsError) as caught:
+        runner.evaluate(parse_evaluator(source, "script"), [{"question": "q", "answer": "a", "ground_truth": "b"}])
+    assert {"output.answer": "answer", "reference.answer": "ground_truth"}.items() <= caught.value.paths.items()
+
+
+def test_an_instance_among_an_evals_scorers_can_be_named() -> None:
+    source = """from braintrust import Eval
+
+
+def cited(output, expected=None):
+    return 1.0
+
+
+class Brief:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def __call__(self, output, expected=None):
+        return float(len(output) <= self.limit)
+
+
+Eval("p", data=lambda: [], task=lambda input: input, scores=[cited, Brief(3)])
+"""
+    with pytest.raises(EvaluatorError, match=r"for `Brief\(3\)` write `scorer = Brief\(3\)` above its Eval, and name"):
+        parse_evaluator(source, "script")
+    source = source.replace('\n\nEval("p"', '\n\nscorer = Brief(3)\nEval("p"')
+    results = runner.evaluate(
+        parse_evaluator(source, "script", entry="scorer"), [{"output": "abc"}, {"output": "abcd"}]
+    )
+    assert [one.score for one in results.results] == [1.0, 0.0]

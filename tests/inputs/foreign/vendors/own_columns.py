@@ -86,3 +86,50 @@ def test_objects_of_a_row_are_those_that_a_task_returns() -> None:
     assert [one.label for one in first] == ["pass", "fail"]
     assert last.error is not None
     assert "no 'calls': there are text" in last.error.message
+
+
+SCORERS = """from inspect_ai.model import ChatMessageAssistant
+from inspect_ai.scorer import Score, accuracy, scorer
+
+
+@scorer(metrics=[accuracy()])
+def stored():
+    async def score(state, target):
+        calls = [call["name"] for call in state.store.get("calls", [])]
+        return Score(value=state.metadata["wanted"] in calls, explanation=",".join(calls))
+    return score
+
+
+@scorer(metrics=[accuracy()])
+def called():
+    async def score(state, target):
+        said = [one for one in state.messages if isinstance(one, ChatMessageAssistant)]
+        calls = [call for one in said for call in one.tool_calls or []]
+        return Score(value=len(calls), explanation=f"{[one.function for one in calls]} {calls and calls[0].arguments}")
+    return score
+
+
+@scorer(metrics=[accuracy()])
+def chosen():
+    async def score(state, target):
+        return Score(value=state.choices[ord(target.text) - ord("A")].value == state.output.completion)
+    return score
+"""
+
+
+@pytest.mark.timeout(600)
+def test_what_a_solver_leaves_for_a_scorer_is_a_column() -> None:
+    def found(entry: str, rows: list[dict[str, Any]]) -> list[Any]:
+        results = runner.evaluate(parse_evaluator(SCORERS, "script", entry=entry), rows).results
+        return [(one.score, one.explanation) for one in results]
+
+    row: dict[str, Any] = {"input": "q", "output": "4", "target": "A"}
+    assert found("stored", [row | {"calls": [{"name": name}], "wanted": "a"} for name in "ab"]) == [(1, "a"), (0, "b")]
+    function = {"name": "add", "arguments": '{"a": 1}'}
+    chat = [
+        *({"role": role, "content": "q"} for role in ("system", "user")),
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "1", "name": "add", "content": "4"},
+    ]
+    assert found("called", [row | {"messages": chat}, row]) == [(1, "['add'] {'a': 1}"), (0, "[] []")]
+    assert [score for score, _ in found("chosen", [row | {"choices": [one, "5"]} for one in "47"])] == [1, 0]

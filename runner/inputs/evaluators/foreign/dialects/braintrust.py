@@ -165,6 +165,9 @@ def _of_eval(module: ScriptModule, names: Mapping[str, bool]) -> str:
         else "give the one to run a name at the top of the script, such as `scorer = …` or "
         f"`from autoevals import Levenshtein`, and say which: {naming(module.where, 'scorer')}"
     )
+    unnamed = [name for name, is_known in names.items() if not is_known]
+    if known and unnamed and "(" in unnamed[0]:
+        step += f"; for {listed(unnamed[:1])} write `scorer = {unnamed[0]}` above its Eval, and name that"
     scorers = "scorers" if len(names) > 1 else "scorer"
     raise SeveralError(f"{module.where}: its Eval has the {scorers} {listed(names, 6)}; {step}")
 

@@ -15,6 +15,6 @@ DIALECT = dialect(
         "input": "state.input",
         "metadata": "state.metadata",
     },
-    version=2,
+    version=3,
     marks="one has the decorator @scorer",
 )

@@ -194,7 +194,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langsmith",
     title="a LangSmith evaluator",
-    version=5,
+    version=6,
     read=_read,
     program=_program,
     marks="one takes `run` and `example`, or `outputs`, `reference_outputs` and `inputs`",

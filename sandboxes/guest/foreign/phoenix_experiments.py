@@ -108,7 +108,8 @@ def of_server(value: Any) -> Any:
         return EvaluationResult(label=value)
     if isinstance(value, tuple | list) and len(value) == 2:
         return EvaluationResult(score=float(value[0]), explanation=str(value[1]))
-    raise ValueError(f"Unsupported evaluation result type: {type(value)}")
+    step = "return EvaluationResult(score=…, label=…, explanation=…), a number, a bool, text, or (score, explanation)"
+    raise ValueError(f"Unsupported evaluation result type: {type(value)}; {step}")
 
 
 def of_client(value: Any) -> Any:

@@ -16,6 +16,7 @@ _TRAINER = ("trainer_state", "log_extra", "log_metric")
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes the words of several rows."""
     function = named(load(source), entry)
+    function = function() if isinstance(function, type) else function
     own, accepts_any = parameters(function)
     wanted = set(own)
 

@@ -219,3 +219,80 @@ Eval("p", data=lambda: [], task=lambda input: input, scores=[cited, Brief(3)])
         parse_evaluator(source, "script", entry="scorer"), [{"output": "abc"}, {"output": "abcd"}]
     )
     assert [one.score for one in results.results] == [1.0, 0.0]
+
+
+GRADER = """
+import json
+
+
+def _said(sample):
+    return sample.get("output_json") or json.loads(sample["output_text"])
+
+
+def grade(sample, item):
+    calls = sample.get("output_tools") or []
+    return float(_said(sample)["name"] == item["expected"]["name"]) + 0 * len(calls)
+"""
+
+
+def test_a_grader_is_asked_for_what_it_needs_alone() -> None:
+    evaluator = parse_evaluator(GRADER, "script")
+    expected = {"expected": {"name": "Ann"}}
+    rows = [{"output": f'{{"name": "{name}"}}'} | expected for name in ("Ann", "Bob")]
+    assert [one.score for one in runner.evaluate(evaluator, rows).results] == [1.0, 0.0]
+    own = {"item": expected, "sample": {"output_text": '{"name": "Ann"}'}}
+    with pytest.raises(ColumnsError) as caught:
+        runner.evaluate(evaluator, [own])
+    assert caught.value.paths == {
+        "output": "$.metadata.sample.output_text",
+        "item.expected": "$.metadata.item.expected",
+    }
+    mapping = InputMapping(paths=dict(caught.value.paths))
+    assert [one.score for one in runner.evaluate(evaluator, [own], mapping=mapping).results] == [1.0]
+    required = parse_evaluator(GRADER.replace('.get("output_tools") or []', '["output_tools"]'), "script")
+    with pytest.raises(ColumnsError, match=r"no column for `sample\.output_tools`"):
+        runner.evaluate(required, rows)
+
+
+REWARDS = """
+def right(completions, answer, **kwargs):
+    return [float(one == gold) for one, gold in zip(completions, answer)]
+
+
+class Short:
+    def __init__(self, limit=2):
+        self.limit = limit
+
+    def __call__(self, completions, **kwargs):
+        return [float(len(one) <= self.limit) for one in completions]
+"""
+
+
+def test_an_instance_that_is_called_is_a_reward_function() -> None:
+    rows = [{"prompt": "q", "completion": one, "answer": "a"} for one in ("a", "abc")]
+    evaluator = parse_evaluator(REWARDS, "script", entry="Short")
+    assert evaluator.dialect == "trl"
+    assert [one.score for one in runner.evaluate(evaluator, rows).results] == [1.0, 0.0]
+    with pytest.raises(EvaluatorError, match="has `right`, `Short`, and each is a reward function of TRL"):
+        parse_evaluator(REWARDS, "script")
+    with pytest.raises(EvaluatorError, match=r"Short needs `limit` to be made; add `metric = Short\(limit=…\)`"):
+        parse_evaluator(REWARDS.replace("limit=2", "limit"), "script", entry="Short")
+    made = REWARDS.replace("limit=2", "limit") + "\n\nmetric = Short(3)\n"
+    results = runner.evaluate(parse_evaluator(made, "script", entry="metric"), rows).results
+    assert [one.score for one in results] == [1.0, 1.0]
+
+
+def test_keys_of_another_function_are_not_asked_for() -> None:
+    source = """from langfuse import Evaluation
+
+
+def first(*, output, expected_output=None, **kwargs):
+    return Evaluation(name="a", value=len(output["answer"]))
+
+
+def second(*, output, expected_output=None, **kwargs):
+    return Evaluation(name="b", value=output["tool"] == "x")
+"""
+    with pytest.raises(ColumnsError) as caught:
+        runner.evaluate(parse_evaluator(source, "script", entry="first"), [{"question": "q", "answer": "a", "n": 1}])
+    assert [one for one in caught.value.paths if one.startswith("output")] == ["output.answer"]

@@ -15,6 +15,7 @@ from runner.inputs.evaluators.python_signature import (
     empty,
     expression,
     key_of,
+    names_of,
     parameters,
     parse,
 )
@@ -115,7 +116,7 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
         return []
     own = {parameter, *names}
     found: dict[str, None] = {}
-    for node in ast.walk(parse(evaluator.source, evaluator.name)):
+    for node in _reached(parse(evaluator.source, evaluator.name), evaluator.entry or evaluator.called):
         if (read := key_of(node)) is None or read[2] == "in":
             continue
         value, key, _ = read
@@ -126,6 +127,18 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
         ):
             found[key] = None
     return list(found)
+
+
+def _reached(tree: ast.Module, entry: str) -> Iterator[ast.AST]:
+    """What stands in the function or class that is called, and in those of the script that it names; else all."""
+    known = names_of(tree.body)
+    left, seen = [entry.partition(".")[0]], set[str]()
+    while left:
+        if (name := left.pop()) in known and name not in seen:
+            seen.add(name)
+            left += [one.id for one in ast.walk(known[name]) if isinstance(one, ast.Name)]
+    for node in [known[name] for name in seen] or [tree]:
+        yield from ast.walk(node)
 
 
 def reads(module: ScriptModule, entry: str, name: str) -> bool:

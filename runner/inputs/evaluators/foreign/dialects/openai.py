@@ -11,10 +11,10 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import listed, printable, shown, suggestion
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
-from runner.inputs.evaluators.foreign.evidence import reads_object
+from runner.inputs.evaluators.foreign.evidence import reads_object, row_keys
 from runner.inputs.evaluators.foreign.guest import python_program
 from runner.inputs.evaluators.foreign.module import Function, ScriptModule, read_python
-from runner.inputs.evaluators.foreign.reads import keys, uses
+from runner.inputs.evaluators.foreign.reads import uses
 from runner.inputs.evaluators.foreign.types import DATA, ForeignDialect, Found, row
 from sandboxes.guest.foreign.openai import formula
 from sandboxes.guest.foreign.similarity import METRICS
@@ -56,17 +56,19 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if function is None or not (function.names[:2] == ("sample", "item") or (named and _takes_two(module, function))):
         return None
     item = function.names[1] if len(function.names) > 1 else "item"
-    read = keys(module, function.name, item)
+    read = row_keys(module, function.name, item)
     needs = {key.name for key in read if key.required}
     fields = [
         Parameter(name=f"item.{k.name}", required=k.required, columns=(k.name,)) for k in read if k.name not in BY_NAME
     ]
-    output, *words = row(needs=needs)
-    of_sample = {one.name for one in keys(module, function.name, function.names[0])} if function.names else set()
+    output, *words = row({"output": ("output_text",)}, needs)
+    sample = row_keys(module, function.name, function.names[0]) if function.names else []
+    of_sample = {one.name: one.required for one in sample if one.name in _OF_SAMPLES}
     if "output_tools" in of_sample:
-        columns = ("output_tools", "tool_calls")
-        fields.append(Parameter(name="sample.output_tools", required=True, columns=columns))
-        output = output.model_copy(update={"required": bool(of_sample & (_OF_SAMPLES - {"output_tools"}))})
+        columns, others = ("output_tools", "tool_calls"), len(of_sample) > 1
+        needed = of_sample["output_tools"] or not others
+        fields.append(Parameter(name="sample.output_tools", required=needed, columns=columns))
+        output = output.model_copy(update={"required": others})
     elif function.names and not uses(module, function.name, function.names[0]) and fields:
         output = output.model_copy(update={"required": False})  # it grades the item alone
     found = Found.of(module, function, sure=function.name == _ENTRY)

@@ -8,7 +8,7 @@ from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import Function, ScriptModule, only
+from runner.inputs.evaluators.foreign.module import Function, ScriptModule, only, refuse_arguments
 from runner.inputs.evaluators.foreign.reads import keywords, uses
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
 
@@ -18,13 +18,21 @@ _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extr
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     refuse_unmade(module.source, module.where, entry)
-    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    kinds = {  # an instance is called as a function is
+        name: kind.methods["__call__"]._replace(name=name)
+        for name, kind in module.classes.items()
+        if "__call__" in kind.methods
+    }
+    every = [*module.functions.values(), *kinds.values()]
+    some = [module.called(entry) or kinds.get(entry)] if entry is not None else every
     found = {one.name: one for one in some if one is not None and "completions" in one.names}
     if not found and named:
         found = {one.name: one for one in some if one is not None and one.accepts_any}
     alone = only(module, found, None, "a reward function of TRL")
     if alone is None:
         return None
+    if alone[0] in kinds:
+        refuse_arguments(module, alone[0])
     return Found.of(module, alone[1], sure=True)._replace(parameters=(*_parameters(module, alone[1]),))
 
 

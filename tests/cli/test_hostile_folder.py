@@ -139,7 +139,7 @@ def test_this_folder_is_left_once_the_program_begins(ran: Path, how: str) -> Non
 def test_a_worker_of_a_server_and_what_compiles(ran: Path) -> None:
     async def start() -> None:
         worker = WorkerProcess("tried", os.environ)
-        await worker._started()
+        await worker.start()
         await worker.close()
 
     asyncio.run(start())

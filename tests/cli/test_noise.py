@@ -103,7 +103,7 @@ def test_a_worker_of_a_server_and_what_compiles(noise: Path, monkeypatch: pytest
 
     async def start() -> None:
         worker = WorkerProcess("tried", os.environ)
-        await worker._started()
+        await worker.start()
         await worker.close()
 
     asyncio.run(start())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import pickle
 from contextlib import suppress
@@ -12,13 +11,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pydantic import ValidationError
-
 from runner.core.text import printable
-from runner.runs.parts.messages import line, packed, reply_of
 from runner.runs.parts.types import BeginTask, PartLostError, RunTask, Task
-from runner.runs.parts.work import Progress, Reply, Work
-from runner.runs.pool.faults import Fault
+from runner.runs.parts.work import Progress, Reply, Work, packed, reply_of
+from runner.runs.pool.faults import Fault, error_of
 from sandboxes.cluster.activity import NAMESPACE, Activity
 from sandboxes.cluster.connection import refuse_dead_node
 from sandboxes.cluster.facts import facts, place, refuse_other_program
@@ -31,6 +27,7 @@ from sandboxes.wording import DOOR
 _START = 120.0  # seconds for an actor to start
 _STOP = 5.0  # seconds for one to stop
 _LOOK = 10.0  # seconds between two looks at whether this machine's raylet lives
+_FAULT = b"fault "  # before the JSON of an exception
 _EVERY = 1.0  # seconds between two looks at how far it is
 
 
@@ -52,7 +49,7 @@ class Actor:
         return facts() | {"mark": found}
 
     async def do(self, task: bytes, files: dict[str, bytes], variables: dict[str, str]) -> bytes:
-        """Do a task; a reply as a line of JSON. `files` are those of the config, which may not be on this node."""
+        """Do a task; a reply as JSON. `files` are those of the config, which may not be on this node."""
         self._count = 0
         os.environ.update(variables)
         wanted: Task
@@ -66,7 +63,7 @@ class Actor:
                 wanted = replace(wanted, request=wanted.request.model_copy(update={"sandbox": config}))
             return packed(await self._work.do(wanted, self._progress))
         except Exception as error:
-            return line({"fault": Fault.of(error).model_dump(mode="json")})
+            return _FAULT + Fault.of(error).model_dump_json().encode()
         finally:
             self._activity.busy -= 1
 
@@ -142,9 +139,10 @@ class ClusterWorker:
         asked = actor.do.remote(pickle.dumps((DOOR.get(), task)), files, self._variables)
         counting = asyncio.create_task(self._count(actor, progress)) if isinstance(task, RunTask) else None
         try:
-            return await reply_of(json.loads(await self._ask(asked, None)), task, self.name)
-        except (ValidationError, KeyError) as error:
-            raise PartLostError(f"{self.name}: its reply cannot be read; is the same evalcell there?") from error
+            reply: bytes = await self._ask(asked, None)
+            if reply.startswith(_FAULT):
+                raise error_of(reply.removeprefix(_FAULT))
+            return await reply_of(reply, task, self.name)
         finally:
             if counting is not None:
                 counting.cancel()

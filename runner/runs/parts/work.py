@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +29,7 @@ from runner.runs.parts.types import (
     Look,
     LookTask,
     PartFigures,
+    PartLostError,
     RunTask,
     Task,
 )
@@ -38,6 +41,7 @@ from sandboxes.shield import finish
 _FIGURES = 1 << 30  # bytes of the file, whatever it says
 
 Reply = Look | Count | Begun | PartFigures
+_KINDS: Mapping[str, type[Look | Count | Begun]] = {"Look": Look, "Count": Count, "Begun": Begun}
 Progress = Callable[[int], None]
 """Told how many results there are so far."""
 
@@ -142,6 +146,27 @@ def read_figures(folder: str | os.PathLike[str]) -> PartFigures | None:
     except (OSError, ValidationError):
         return None
     return found if found.size == size else None
+
+
+def packed(reply: Reply) -> bytes:
+    """A reply as JSON. Figures stay in their file: they may be long."""
+    value = {"figures": True} if isinstance(reply, PartFigures) else reply.model_dump(mode="json")
+    return json.dumps({"reply": type(reply).__name__, "value": value}).encode()
+
+
+async def reply_of(data: bytes, task: Task, worker: str) -> Reply:
+    """The reply to a task, as `packed` wrote it. Raises PartLostError where it cannot be read, or has no figures."""
+    try:
+        said = json.loads(data)
+        if kind := _KINDS.get(said["reply"]):
+            return kind.model_validate(said["value"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise PartLostError(f"{worker}: its reply cannot be read; is the same evalcell there?") from error
+    assert isinstance(task, RunTask)
+    figures = await asyncio.to_thread(read_figures, task.folder)
+    if figures is None:
+        raise PartLostError(f"{worker} wrote no figures of its part that can be seen here")
+    return figures
 
 
 class _Open:

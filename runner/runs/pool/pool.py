@@ -190,5 +190,5 @@ class Pool:
         if name not in self._workers:
             own, allowed = self._environment, self._allowed
             found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)
-            self._workers[name] = WorkerProcess(name, found)
+            self._workers[name] = WorkerProcess(name, found, secret=name != LOCAL)
         return self._workers[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 from collections import deque
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ from sandboxes.own_python import module_command
 from sandboxes.shield import begin, finish, wait_for
 
 _MODULE = "runner.runs.pool.worker.serve"
-_START = 60.0  # seconds to import what it needs, on a machine that is busy
+_START = 120.0  # seconds to import what it needs, on a machine that is busy
 _STOP = 10.0  # seconds in which a job must have stopped, or the worker is killed
 _CLOSE = 15.0  # seconds in which a worker must have closed its sandboxes
 _END = 2.0  # seconds from the end of its pipe to its own
@@ -37,10 +38,16 @@ _STATUS = 4096  # bytes of a worker's word on itself
 
 
 class WorkerProcess:
-    """One worker: started by the first request, and by the first after it was lost."""
+    """
+    One worker: started by the first request, and by the first after it was lost. `secret`: it has a provider's key.
 
-    def __init__(self, name: str, variables: Mapping[str, str]) -> None:
+    `alone`: nobody else says that it was lost.
+    """
+
+    def __init__(self, name: str, variables: Mapping[str, str], *, secret: bool = False, alone: bool = True) -> None:
         self.name = name
+        self._secret = secret
+        self._loss = logging.WARNING if alone else logging.INFO
         self.status = PoolStatus()
         self.restarts = 0
         self._variables = dict(variables)
@@ -67,7 +74,7 @@ class WorkerProcess:
 
         Raises WorkerLostError, PoolClosedError, and FrameError if it is too large.
         """
-        await self._started()
+        await self.start()
         job = Job(next(self._numbers), ahead, self._taken)
         self._holding.add(job)
         self._jobs[job.number] = job
@@ -125,7 +132,8 @@ class WorkerProcess:
             process.close()
             self._lost()
 
-    async def _started(self) -> None:
+    async def start(self) -> None:
+        """Start it, unless it runs. Raises WorkerLostError and PoolClosedError."""
         if self._closed:
             raise PoolClosedError
         if self._starting is None:
@@ -149,14 +157,14 @@ class WorkerProcess:
             ready.cancel()
         if not self._ready.is_set():
             await self.kill()
-            raise WorkerLostError(f"a worker did not start ({self._reason()})")
+            raise WorkerLostError(self._reason(), "a worker did not start")
 
     async def _spawn(self) -> None:
         host = own_handle()
         passed = () if host is None else (host,)
         try:
             self._process = await start(
-                module_command(_MODULE, self.name, *map(str, passed)),
+                module_command(_MODULE, "secret" * self._secret, *map(str, passed)),
                 stdin=-1,
                 stdout=-1,
                 stderr=-1,
@@ -165,7 +173,7 @@ class WorkerProcess:
                 env=self._variables,
             )
         except OSError as e:
-            raise WorkerLostError(f"a worker cannot be started: {shortage.why(e) or e.strerror}") from e
+            raise WorkerLostError(str(shortage.why(e) or e.strerror), "a worker cannot be started") from e
         finally:
             for descriptor in passed:
                 os.close(descriptor)
@@ -225,8 +233,8 @@ class WorkerProcess:
         else:
             self.restarts += self._ready.is_set()
             why = self._shortage.since(killed=True) or self._reason()
-            LOG.warning("the worker %s was lost: %s", self.name, why)
-            error = WorkerLostError(f"a worker of the server was lost ({why})")
+            LOG.log(self._loss, "the worker %s was lost: %s", self.name, why)
+            error = WorkerLostError(why)
         self._ready.clear()
         for job in jobs.values():
             job.put(error)
@@ -251,9 +259,9 @@ class WorkerProcess:
     async def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
         process = self._process
         if process is None or process.stdin is None:
-            raise WorkerLostError("a worker of the server was lost")
+            raise WorkerLostError(self._reason())
         try:
             process.stdin.write(frames.pack(header, payload))
             await process.stdin.drain()
         except OSError as e:
-            raise WorkerLostError(f"a worker of the server was lost ({e})") from e
+            raise WorkerLostError(str(e)) from e

@@ -137,10 +137,11 @@ class BusyError(Exception):
 
 
 class WorkerLostError(SandboxLostError):
-    """The worker process died, or was killed, as `what` says; the same request may be sent again."""
+    """The worker process died, or was killed; the same request may be sent again."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; the request may be sent again")
+    def __init__(self, why: str, what: str = "a worker of the server was lost") -> None:
+        super().__init__(f"{what} ({why}); the request may be sent again")
+        self.why = why
 
 
 class PoolClosedError(SandboxLostError):

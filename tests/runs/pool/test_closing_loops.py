@@ -33,7 +33,7 @@ async def _part() -> None:
 async def _pool() -> None:
     worker = WorkerProcess("1", os.environ)
     try:
-        await worker._started()
+        await worker.start()
         await asyncio.sleep(600)
     finally:
         await worker.close()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import pickle
 import select
 import signal
 import sys
@@ -19,10 +20,11 @@ from typing import Any
 from runner.core.doors import speaking
 from runner.core.errors import InputError
 from runner.core.types import Evaluator
+from runner.runs.parts.work import Work, packed
 from runner.runs.pool import frames
 from runner.runs.pool.faults import Fault
 from runner.runs.pool.frames import Frame
-from runner.runs.pool.types import LOCAL, PoolStatus, RunJob, RunSegment, RunStarted
+from runner.runs.pool.types import PoolStatus, RunJob, RunSegment, RunStarted
 from runner.runs.pool.worker.memory import held
 from runner.runs.pool.worker.programs import BYTES, Programs
 from runner.runs.pool.worker.runs import RunTask
@@ -32,6 +34,7 @@ from sandboxes import event_loop
 from sandboxes.base import LOG, SandboxConfig
 from sandboxes.json_text import writer
 
+_PROGRESS = 0.2  # seconds between two words on how far a part is
 _TICK = 1.0  # seconds between looks at what is idle
 _GRACE = 5.0  # seconds in which everything must be closed when the process that serves has ended
 _BUFFER = 1 << 20
@@ -46,12 +49,12 @@ column that the rows lack: about 0.05 s for so many bytes.
 _write = writer(ascii=True, compact=True, nan=False)
 
 
-def main(requests: int, replies: int, name: str, host: str = "") -> None:
-    """Serve until the requests end. `name` is the worker's, and `host` a handle on the process that serves."""
-    if name != LOCAL and sys.platform == "linux":
+def main(requests: int, replies: int, secret: str, host: str = "") -> None:
+    """Serve until the requests end. `secret`: it has a provider's key. `host` is a handle on the one that serves."""
+    if secret and sys.platform == "linux":
         from sandboxes.guest.box.confine import closed_to_others  # here: it needs a Unix
 
-        closed_to_others()  # it has a provider's key
+        closed_to_others()
     # A Ctrl-C goes to the whole group, and a service's stop to all its processes: the one that serves decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -89,6 +92,7 @@ class Worker:
         self._writer = writer
         self._programs = Programs(lambda: held(BYTES))
         self._sandboxes = Sandboxes(self._programs)
+        self._parts = Work()
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._runs: dict[int, RunTask] = {}
         self._stopped = asyncio.Event()
@@ -105,6 +109,7 @@ class Worker:
         for task in (*tasks, *self._jobs.values()):
             task.cancel()
         await asyncio.gather(*tasks, *self._jobs.values(), return_exceptions=True)
+        await self._parts.close()
         await self._sandboxes.close()
 
     async def _read(self) -> None:
@@ -124,7 +129,7 @@ class Worker:
             if job in self._runs:
                 self._runs[job].room.release()
         else:
-            work = {"try": self._try, "check": self._check, "run": self._score}[do]
+            work = {"try": self._try, "check": self._check, "run": self._score, "part": self._part}[do]
             with speaking(frame.header["door"]):
                 self._jobs[job] = asyncio.create_task(self._run(job, work(frame)))
 
@@ -165,6 +170,17 @@ class Worker:
         finally:
             del self._runs[job]
         return ended.model_dump_json().encode()
+
+    async def _part(self, frame: Frame) -> bytes:
+        last = 0.0
+
+        def progress(count: int) -> None:
+            nonlocal last
+            if (now := time.monotonic()) - last > _PROGRESS:
+                last = now
+                self._writer.write(frames.pack({"kind": "count", "job": frame.job, "count": count}))
+
+        return packed(await self._parts.do(pickle.loads(frame.payload), progress))  # of the run, which started this
 
     async def _send_part(self, job: int, part: RunStarted | RunSegment) -> None:
         if isinstance(part, RunStarted):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from runner.core.errors import FailedRowsError
 from runner.core.types import Case, Result
@@ -14,32 +14,27 @@ from runner.engine.request import Prepared, Rows
 from runner.engine.row import Known
 from runner.engine.scoring.causes import Causes
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.sums import Sums
-from runner.engine.scoring.worst import ShownRows
 from runner.engine.threads import Detached
 from runner.inputs.datasets.dataset import Dataset
 from runner.inputs.datasets.frames import row_count
 from runner.inputs.datasets.lacking import Cases, kept_columns
 from runner.inputs.datasets.lookahead import Lookahead
-from runner.results.output.files import WriteError
 from runner.results.output.manifest import State
 from runner.results.output.row_cells import Layout, layout, run_layout
 from runner.results.output.sinks import Outputs
 from runner.results.reports.content import Rows as ReportRows
-from runner.results.reports.content import RunContent
 from runner.results.reports.files import ReportFiles
-from runner.runs.conclusion import Conclusion, first_rows, with_rate, write_all
+from runner.runs.base import BaseRun
 from sandboxes.base import Sandbox
 from sandboxes.groups import each
 from sandboxes.shield import finish
 
 if TYPE_CHECKING:
-    from runner.results.output.resume import Resumed
     from runner.results.output.stored_run import StoredRun
     from runner.results.score_cache.known import ScoreCache
 
 
-class Run:
+class Run(BaseRun):
     """
     One run, from its dataset to its summary. Use it once: `open`, then all of `results`, then `end`.
 
@@ -63,38 +58,20 @@ class Run:
         stored: StoredRun | None = None,
         save: bool = False,
     ) -> None:
-        request, evaluator = prepared.request, prepared.evaluator
-        self.prepared = prepared
-        figures = evaluator.aggregate is not None
-        self._conclusion = Conclusion(prepared, figures=figures)
-        self.baseline = self._conclusion.baseline
-        inputs = self._conclusion.inputs if files or reports else ()
-        self._outputs = Outputs(files, inputs=inputs, lock=lock, save=save, overwrite=overwrite or resume)
-        self._shared = isinstance(reports, ReportFiles)
-        self._reports = (
-            reports
-            if isinstance(reports, ReportFiles)
-            else ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])], taken=files)
-        )
+        figures = prepared.evaluator.aggregate is not None
+        super().__init__(prepared, files, reports, lock, figures=figures)
+        self._outputs = Outputs(files, inputs=self._inputs, lock=lock, save=save, overwrite=overwrite or resume)
         self._report_rows = ReportRows(
-            dict(evaluator.outputs), failed=self._reports.failed, listed=self._reports.listed
+            dict(prepared.evaluator.outputs), failed=self._reports.failed, listed=self._reports.listed
         )
-        self.sums = Sums(evaluator, request.repeat, max(request.worst, self._reports.rows), request.show)
         self._scores: ScoreCache | None = None
         self._aggregation = prepared.aggregation() if whole and figures else None
         self.cases: Iterable[Case] = ()
         """The rows, once they are open."""
         self._total: int | None = None
         self._layout = Layout()
-        self._seconds = 0.0
         self._resume = resume
-        self.resumed: Resumed | None = None
-        """The rows that are there already, of a run in a folder that goes on."""
         self._kept = stored
-        self.state: State | None = None
-        """How it ended. None: it did not."""
-        self.error: str | None = None
-        """What it failed with."""
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[None]:
@@ -120,17 +97,10 @@ class Run:
         return layout(outputs, columns, complete, run_layout(self.prepared))
 
     @property
-    def count(self) -> int:
-        """Results so far: a row has one, or as many as it is repeated."""
-        return self.sums.count
-
-    @property
     def notes(self) -> Sequence[str]:
-        """Notes about the dataset, for people."""
         return self.cases.notes if isinstance(self.cases, Dataset | Lookahead) else ()
 
     def total(self) -> int | None:
-        """The number of results to come, if it is known before the rows are read."""
         request = self.prepared.request
         total = self.cases.total() if isinstance(self.cases, Dataset) else self._total
         if total is None and self.prepared.part is None:
@@ -143,13 +113,15 @@ class Run:
 
     @property
     def written(self) -> dict[str, int]:
-        """The number of whole rows in each file and the folder, by path."""
         return self._outputs.rows
 
     @property
     def saved(self) -> str | None:
-        """Its id in the store, if it is saved and has begun."""
         return self._outputs.saved
+
+    @property
+    def complete(self) -> bool:
+        return self.cases.complete if isinstance(self.cases, Dataset) else True
 
     def results(self) -> AsyncGenerator[Result, None]:
         """The results, one by one."""
@@ -188,7 +160,7 @@ class Run:
             await stack.enter_async_context(self._outputs)
             await self._outputs.begin(prepared, self._layout, None if sandbox or not known else known.identity)
             began = perf_counter()
-            causes, stopped = Causes(self._conclusion.max_failed, self._rows), None
+            causes, stopped = Causes(self._allowed[0], self._rows), None
             cases, reported = self._report_rows.located(self.cases), self._report_rows.wanted
             scored = prepared.score_grouped(cases, prepared.sandbox, self._watch, known, needed if known else None)
             async with aclosing(scored) as groups:
@@ -235,44 +207,14 @@ class Run:
         worst, aggregation = self.sums.watch, self._aggregation
         return worst if aggregation is None else lambda *row: worst(*row) + aggregation.watch(*row)
 
-    def shown(self) -> ShownRows:
-        """The rows to look at first, so far."""
-        return first_rows(self.sums, self.prepared.request.worst)
+    def _before(self) -> int:
+        return 0 if self._there is None else self._there.rows
 
-    def content(self, state: State = "finished", error: str | None = None) -> RunContent:
-        """What a report shows of the rows so far; `error` is what the run failed with."""
-        return self._conclusion.content(
-            state,
-            self.notes,
-            error=error,
-            summary=self.summary(state),
-            shown=self.sums.shown(),
-            failed=self._report_rows.failed,
-            listed=self._report_rows.listed,
-        )
+    def _figures_of_all(self) -> Mapping[str, Any]:
+        return {} if self._aggregation is None else dict(self._aggregation.figures)
 
-    def summary(self, state: State = "finished") -> Summary:
-        """The summary of the rows so far. Gates are judged only when all rows are done."""
-        summary = self.sums.summary(self._seconds, cache=self.prepared.request.cache)
-        if self._aggregation is not None:
-            summary = summary.model_copy(update=dict(self._aggregation.figures))
-        if self._there is not None:
-            fresh = max(0, summary.rows - self._there.rows // self.prepared.request.repeat)
-            summary = with_rate(summary, fresh, self._seconds)
-        if state != "finished":
-            return summary
-        return self._conclusion.judged(summary, self.cases.complete if isinstance(self.cases, Dataset) else True)
+    def _reported(self) -> dict[str, Any]:
+        return {"failed": self._report_rows.failed, "listed": self._report_rows.listed}
 
-    def end(self, state: State, error: str | None = None) -> WriteError | None:
-        """
-        Write to the manifest how the run ended, and its reports.
-
-        If that fails, raises WriteError for a finished run, and returns it for a run that failed before.
-        """
-        self.state, self.error = state, error
-        content = self.content(state, error)
-        return write_all(
-            state,
-            lambda: self._outputs.end(state, content.summary, self.notes, error),
-            lambda: None if self._shared else self._reports.write([content], patient=state == "finished"),
-        )
+    def _write_end(self, state: State, summary: Summary, error: str | None) -> None:
+        self._outputs.end(state, summary, self.notes, error)

@@ -13,9 +13,7 @@ from typing import Any
 from runner.core.errors import InputError
 from runner.engine.request import Prepared, RunRequest
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.sums import Sums
 from runner.engine.scoring.tally import labels_of
-from runner.engine.scoring.worst import ShownRows
 from runner.inputs.datasets.location import find_files
 from runner.inputs.datasets.notes import repeated_ids
 from runner.results.compare.files import find_source
@@ -23,10 +21,8 @@ from runner.results.compare.rows import source_rows
 from runner.results.output.files import WriteError
 from runner.results.output.folder import part_name
 from runner.results.output.manifest import State
-from runner.results.reports.content import RunContent
-from runner.results.reports.files import ReportFiles
 from runner.results.reports.runs import joined_rows, read_run
-from runner.runs.conclusion import Conclusion, first_rows, with_rate, write_all
+from runner.runs.base import BaseRun
 from runner.runs.parts.crew import Worker, share
 from runner.runs.parts.folder import PartsFolder
 from runner.runs.parts.plan import planned
@@ -46,7 +42,7 @@ _OWN: Mapping[str, Any] = {
 """What the whole run decides, and no part of it."""
 
 
-class PartsRun:
+class PartsRun(BaseRun):
     """
     One run of several parts. Use it once: `open`, then `score`, then `end`.
 
@@ -65,34 +61,21 @@ class PartsRun:
         overwrite: bool = False,
         save: bool = False,
     ) -> None:
-        request, evaluator = prepared.request, prepared.evaluator
-        self._files = find_files(request.dataset or "")
+        self._files = find_files(prepared.request.dataset or "")
         refuse(prepared, files, save=save)
-        self.prepared = prepared
-        self._conclusion = Conclusion(prepared)
-        self.baseline, inputs = self._conclusion.baseline, self._conclusion.inputs
-        self._reports = ReportFiles(reports, inputs=[*inputs, *([lock] if lock else [])])
+        super().__init__(prepared, files, reports, lock)
         self.folder = PartsFolder(
-            files[0], prepared, self._files, inputs=inputs, lock=lock, overwrite=overwrite or resume
+            files[0], prepared, self._files, inputs=self._inputs, lock=lock, overwrite=overwrite or resume
         )
         self._resume = resume
-        self._sums = Sums(evaluator, request.repeat, max(request.worst, self._reports.rows), request.show)
         self._plan: Plan | None = None
         self._begun: Begun | None = None
         self._begins = asyncio.Lock()
         self._workers: Sequence[Worker] = ()
         self._figures: dict[int, PartFigures] = {}
         self._notes: tuple[str, ...] = ()
-        self._complete = True
-        self._seconds = 0.0
-        self.state: State | None = None
-        """How it ended. None: it did not."""
-        self.error: str | None = None
-        """What it failed with."""
         self.there = 0
         """The parts that were finished before."""
-        self.saved: str | None = None
-        self.resumed = None
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -105,7 +88,6 @@ class PartsRun:
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes about the dataset, for people."""
         return self._notes
 
     @property
@@ -119,17 +101,10 @@ class PartsRun:
         return f"{sum(worker.there for worker in self._workers)} of {len(self._workers)} workers"
 
     def total(self) -> int | None:
-        """The number of results to come, once that is known."""
         return None if self._plan is None else self._plan.rows * self.prepared.request.repeat
 
     @property
-    def count(self) -> int:
-        """The results of finished parts."""
-        return self._sums.count
-
-    @property
     def written(self) -> dict[str, int]:
-        """The number of whole rows in the folder, by its path."""
         return {self.folder.path: sum(one.sums.results for one in self._figures.values())}
 
     async def score(self, counted: Counted = lambda _: None) -> None:
@@ -219,17 +194,16 @@ class PartsRun:
         repeated, remarks = 0, dict[str, None]()
         for number in sorted(self._figures):
             one = self._figures[number]
-            self._sums.join(one.sums, partial(self._labels, number))
+            self.sums.join(one.sums, partial(self._labels, number))
             repeated += one.repeated
             remarks |= dict.fromkeys(one.remarks)
-            self._complete = self._complete and one.complete
         binding = self.prepared.binding
         notes = [
             *(binding.notes if binding else ()),
             *list(remarks)[:20],
             *([repeated_ids(repeated)] if repeated else []),
         ]
-        if not self._complete:
+        if not self.complete:
             notes.append("a file could not be read to its end; it may have more rows")
         self._notes = tuple(notes)
 
@@ -239,44 +213,26 @@ class PartsRun:
         rows = (row for _, row, _ in joined_rows(source_rows(source, None)))
         return labels_of(rows, name, self.prepared.evaluator.outputs)
 
-    def shown(self) -> ShownRows:
-        """The rows to look at first, so far."""
-        return first_rows(self._sums, self.prepared.request.worst)
+    @property
+    def complete(self) -> bool:
+        return all(one.complete for one in self._figures.values())
 
-    def summary(self, state: State = "finished") -> Summary:
-        """The summary of the finished parts. Gates are judged only when all are done."""
-        summary = self._sums.summary(self._seconds, cache=self.prepared.request.cache)
-        if self.there:
-            before = sum(one.sums.results for one in list(self._figures.values())[: self.there])
-            summary = with_rate(summary, summary.rows - before // self.prepared.request.repeat, self._seconds)
-        return self._conclusion.judged(summary, self._complete) if state == "finished" else summary
+    def _before(self) -> int:
+        return sum(one.sums.results for one in list(self._figures.values())[: self.there])
 
-    def content(self, state: State = "finished", error: str | None = None) -> RunContent:
-        """What a report shows of the rows so far; `error` is what the run failed with."""
-        summary, shown = self.summary(state), self._sums.shown()
-        made = self._conclusion.content(state, self.notes, error=error, summary=summary, shown=shown)
-        if not (self._reports.failed or self._reports.listed) or not self._figures:
-            return made
-        with suppress(InputError):
-            wanted = {"failed": self._reports.failed, "listed": self._reports.listed}
-            read = read_run(find_source(self.folder.path), worst=0, show="worst", **wanted)
-            return replace(made, failed=read.failed, listed=read.listed)
-        return made
+    def _reported(self) -> dict[str, Any]:
+        wanted = {"failed": self._reports.failed, "listed": self._reports.listed}
+        if self._figures and any(wanted.values()):
+            with suppress(InputError):
+                read = read_run(find_source(self.folder.path), worst=0, show="worst", **wanted)
+                return {"failed": read.failed, "listed": read.listed}
+        return {}
 
     def end(self, state: State, error: str | None = None) -> WriteError | None:
-        """
-        Sum up, and write how the run ended, to the manifest and in reports.
-
-        If that fails, raises WriteError for a finished run, and returns it for a run that failed before.
-        """
-        self.state, self.error = state, error
         self.join()
         if self.baseline is not None and state == "finished":
             self.baseline.read(find_source(self.folder.path))
-        return write_all(
-            state,
-            lambda: self.folder.end(state, self.summary(state), self.notes, error),
-            lambda: self._reports.write(
-                [self.content(state, error)] if self._reports.paths else (), patient=state == "finished"
-            ),
-        )
+        return super().end(state, error)
+
+    def _write_end(self, state: State, summary: Summary, error: str | None) -> None:
+        self.folder.end(state, summary, self.notes, error)

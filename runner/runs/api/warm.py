@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any, TypeVar, Unpack
 
@@ -17,9 +17,11 @@ from runner.core.types import Result
 from runner.engine.arguments import make_request
 from runner.engine.request import Rows, RunRequest, Scorer
 from runner.inputs.evaluators.program import program
+from runner.runs.pool.worker.lease import Lease
+from runner.runs.pool.worker.warm import Programs, Sandboxes
 from runner.runs.stored import prepare
 from sandboxes import event_loop
-from sandboxes.base import Call, Execution, GroupedProgram, Limits, Program, Sandbox, Script
+from sandboxes.base import Limits
 from sandboxes.errors import SandboxError
 from sandboxes.guest.supervisor import clock
 
@@ -52,9 +54,9 @@ class WarmRun:
         self.columns = self._prepared.columns
         """The columns that the evaluator is given. None: all."""
         self._loop = _LoopThread()
-        self._warm = _WarmSandbox(self._prepared.sandbox)
+        self._sandboxes = Sandboxes(Programs(lambda: 0), shared=False)
         try:
-            self._loop.run(self._warm.warm(program(self.evaluator), request.limits))
+            self._loop.run(self._load(request.limits))
         except BaseException:
             self.close()
             raise
@@ -74,10 +76,17 @@ class WarmRun:
             step = f"name them: {call}(…, mapping={e.paths!r})"
             raise ColumnsError(f"{e.why}; {step}" if e.paths else e.why, e.paths, e.values) from None
 
+    async def _load(self, limits: Limits) -> None:
+        async with self._lease() as lease:
+            await (await lease.load(program(self.evaluator), limits)).close()
+
     async def _scored(self, rows: Rows) -> list[Result]:
         with self._prepared.open(rows) as cases:
-            async with aclosing(self._prepared.score(cases, self._warm)) as results:
+            async with self._lease() as lease, aclosing(self._prepared.score(cases, lease)) as results:
                 return [result async for result in results]
+
+    def _lease(self) -> Lease:
+        return Lease(self._sandboxes, self._prepared.sandbox)
 
     def close(self) -> None:
         """Close the sandbox. Safe twice."""
@@ -85,7 +94,7 @@ class WarmRun:
             return
         try:
             with suppress(TimeoutError):
-                self._loop.run(self._warm.close(), _CLOSE)
+                self._loop.run(self._sandboxes.close(), _CLOSE)
         finally:
             self._loop.end()
 
@@ -147,68 +156,6 @@ class KeptRun:
         if self._run is not None:
             self._run = None
             self._end()
-
-
-class _WarmSandbox(Sandbox):
-    """An open sandbox with one program, which stays when the engine closes it."""
-
-    def __init__(self, inner: Sandbox) -> None:
-        vars(self).update(name=inner.name, capabilities=inner.capabilities)
-        super().__init__(inner.config)
-        self._inner = inner
-        self._program: Program | None = None
-
-    async def warm(self, script: Script, limits: Limits) -> None:
-        """Open the sandbox and load the script. Raises what these do."""
-        await self._inner.__aenter__()
-        try:
-            self._program = await self._inner.load(script, limits)
-        except BaseException:
-            await self.close()
-            raise
-
-    @property
-    def concurrency(self) -> int:
-        return self._inner.concurrency
-
-    @property
-    def queue(self) -> int:
-        return self._inner.queue
-
-    @property
-    def batch(self) -> int:
-        return self._inner.batch
-
-    @property
-    def run_seconds(self) -> float:
-        return self._inner.run_seconds
-
-    @property
-    def identity(self) -> str:
-        return self._inner.identity
-
-    @property
-    def python(self) -> str | None:
-        return self._inner.python
-
-    async def load(self, script: Script, limits: Limits) -> Program:
-        assert self._program is not None
-        return _Kept(self._program)
-
-    async def close(self) -> None:
-        program, self._program = self._program, None
-        if program is not None:
-            await program.close()
-        await self._inner.close()
-
-
-class _Kept(GroupedProgram):
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self.loaded = program.loaded
-
-    def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution], None]:
-        return self._program.run_grouped(calls, limits)
 
 
 class _LoopThread:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -33,8 +32,9 @@ from runner.runs.parts.types import (
     RunTask,
     Task,
 )
+from runner.runs.pool.worker.lease import Lease
+from runner.runs.pool.worker.warm import Programs, Sandboxes
 from runner.runs.run import Run
-from sandboxes.base import Sandbox
 from sandboxes.regular import read_regular
 from sandboxes.shield import finish
 
@@ -51,6 +51,7 @@ class Work:
 
     def __init__(self) -> None:
         self._prepared: Prepared | None = None
+        self._sandboxes: Sandboxes | None = None
 
     @property
     def identity(self) -> str | None:
@@ -69,20 +70,16 @@ class Work:
 
     async def close(self) -> None:
         """Close the sandbox. Safe twice."""
-        prepared, self._prepared = self._prepared, None
-        if prepared is not None:
-            await finish(prepared.sandbox.close)
+        sandboxes, self._prepared, self._sandboxes = self._sandboxes, None, None
+        if sandboxes is not None:
+            await finish(sandboxes.close)
 
     async def _begin(self, task: BeginTask) -> Begun:
         await self.close()
         prepared = prepare(task.request, evaluator=task.evaluator)
-        sandbox = prepared.sandbox
-        try:
-            await sandbox.open()
-        except BaseException:
-            await finish(sandbox.close)
-            raise
-        self._prepared = prepared
+        sandboxes, sandbox = Sandboxes(Programs(lambda: 0), shared=False), prepared.sandbox
+        await sandboxes.take(sandbox)
+        self._prepared, self._sandboxes = replace(prepared, sandbox=Lease(sandboxes, sandbox)), sandboxes
         return Begun(identity=sandbox.identity, lock=sandbox.lock, manifest=sandbox.manifest)
 
     async def _run(self, task: RunTask, progress: Progress) -> PartFigures:
@@ -91,10 +88,9 @@ class Work:
             return known
         prepared = self._prepared
         request = prepared.request.model_copy(update={"dataset": task.slice.path, "limit": task.limit})
-        opened = cast(Sandbox, _Open(prepared.sandbox))
         Path(task.folder).mkdir(exist_ok=True)
         run = Run(
-            replace(prepared, request=request, sandbox=opened, part=task.slice),
+            replace(prepared, request=request, part=task.slice),
             files=[os.path.join(task.folder, "")],
             whole=False,
             resume=True,
@@ -167,19 +163,3 @@ async def reply_of(data: bytes, task: Task, worker: str) -> Reply:
     if figures is None:
         raise PartLostError(f"{worker} wrote no figures of its part that can be seen here")
     return figures
-
-
-class _Open:
-    """A sandbox that is open, and stays so from run to run."""
-
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sandbox, name)
-
-    async def __aenter__(self) -> _Open:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass

@@ -11,9 +11,8 @@ from typing import cast
 import pytest
 
 from runner.runs.pool.worker.lease import Lease
-from runner.runs.pool.worker.programs import Programs
-from runner.runs.pool.worker.sandboxes import Sandboxes
 from runner.runs.pool.worker.turns import Turns
+from runner.runs.pool.worker.warm import Programs, Sandboxes
 from sandboxes.base import Call, Execution, Limits, SandboxConfig, Script
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
 from sandboxes.fake import FakeSandbox

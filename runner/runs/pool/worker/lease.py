@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from runner.runs.pool.worker.programs import Loaded
-from runner.runs.pool.worker.sandboxes import Opened, Sandboxes
 from runner.runs.pool.worker.turns import Party
+from runner.runs.pool.worker.warm import Loaded, Opened, Sandboxes
 from sandboxes.base import Call, Execution, GroupedProgram, Limits, Problem, Program, Sandbox, Script
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
@@ -27,7 +26,7 @@ class Lease(Sandbox):
     A dry run uses one lane, which runs leave free.
     """
 
-    def __init__(self, sandboxes: Sandboxes, wanted: Sandbox, *, dry: bool, look: Look | None = None) -> None:
+    def __init__(self, sandboxes: Sandboxes, wanted: Sandbox, *, dry: bool = False, look: Look | None = None) -> None:
         vars(self).update(name=wanted.name, capabilities=wanted.capabilities)
         super().__init__(wanted.config)
         self._sandboxes = sandboxes
@@ -44,7 +43,13 @@ class Lease(Sandbox):
 
     @property
     def concurrency(self) -> int:
+        if not self._sandboxes.shared:
+            return self._sandbox.concurrency
         return 1 if self._dry else min(self.config.jobs or cores(), max(1, self._sandbox.concurrency - 1))
+
+    @property
+    def queue(self) -> int:
+        return 0 if self._sandboxes.shared else self._sandbox.queue
 
     @property
     def batch(self) -> int:
@@ -80,7 +85,7 @@ class Lease(Sandbox):
             async with opened.turns.turn(party):  # it may take as long as a batch
                 loaded = await self._sandboxes.programs.take(opened.number, opened.sandbox, script, limits)
         except SandboxError:
-            self._sandboxes.forget(opened)
+            self._give_up(opened)
             raise
         self.loaded = loaded.program.loaded
         return _LeasedProgram(self, loaded)
@@ -125,6 +130,10 @@ class Lease(Sandbox):
         opened.losses += 1
         self._sandboxes.programs.forget(loaded)
         if opened.losses >= _LOSSES or not isinstance(error, SandboxLostError):
+            self._give_up(opened)
+
+    def _give_up(self, opened: Opened) -> None:
+        if self._sandboxes.shared:  # else its one caller decides
             self._sandboxes.forget(opened)
 
     def leave(self, loaded: Loaded) -> None:

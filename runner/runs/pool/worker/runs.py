@@ -21,7 +21,7 @@ from runner.results.store.segments import SegmentBuilder
 from runner.runs.pool.faults import Fault
 from runner.runs.pool.types import AHEAD, RunEnded, RunJob, RunSegment, RunStarted
 from runner.runs.pool.worker.lease import Lease
-from runner.runs.pool.worker.sandboxes import Sandboxes
+from runner.runs.pool.worker.warm import Sandboxes
 from runner.runs.run import Run
 from sandboxes.base import LOG
 

@@ -26,10 +26,9 @@ from runner.runs.pool.faults import Fault
 from runner.runs.pool.frames import Frame
 from runner.runs.pool.types import PoolStatus, RunJob, RunSegment, RunStarted
 from runner.runs.pool.worker.memory import held
-from runner.runs.pool.worker.programs import BYTES, Programs
 from runner.runs.pool.worker.runs import RunTask
-from runner.runs.pool.worker.sandboxes import Sandboxes
 from runner.runs.pool.worker.tries import checked, tried
+from runner.runs.pool.worker.warm import BYTES, Programs, Sandboxes
 from sandboxes import event_loop
 from sandboxes.base import LOG, SandboxConfig
 from sandboxes.json_text import writer

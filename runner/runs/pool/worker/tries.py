@@ -18,7 +18,7 @@ from runner.engine.request import Prepared, RunRequest, prepare
 from runner.inputs.evaluators.typescript.type_errors import that_count
 from runner.runs.pool.types import TriedRow, TryReply
 from runner.runs.pool.worker.lease import Lease
-from runner.runs.pool.worker.sandboxes import Sandboxes
+from runner.runs.pool.worker.warm import Sandboxes
 from sandboxes.base import Call, Execution, Problem, SandboxConfig
 from sandboxes.json_text import reader, writer
 

@@ -33,7 +33,7 @@ def with_whole_call(function: Callable[..., object], arguments: Mapping[str, Any
 def whole_call(function: Callable[..., object], arguments: Mapping[str, Any], error: ColumnsError) -> str:
     """The call with this mapping over its own. What has no short expression is named by its parameter."""
     usual = {name: p.default for name, p in signature(function).parameters.items()}
-    first = next(iter(usual))
+    first = next(name for name in usual if name in arguments)
     words = [_positional(arguments[first], first), _positional(arguments["dataset"], "rows")]
     for name, value in arguments.items():
         default = usual.get(name, Parameter.empty)

@@ -4,70 +4,71 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
-from runner.core.types import Result
-from runner.results.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, RunInfo
+from runner.engine.reading import Reading
 from runner.server.client import evaluating, kept
 from runner.server.client import runs as run_operations
 from runner.server.client.connection import Connection
-from runner.server.client.drivers import Awaited, Blocking
-from runner.server.client.steps import Operation
-from runner.server.service.types import RunEvent
+from runner.server.client.server import Blocking, Server, each_now, now
 
 P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+Items: TypeAlias = AsyncGenerator[T, None]
 
 
-def _blocking(operation: Callable[P, Operation[T]]) -> Callable[Concatenate[Client, P], T]:
+def _blocking(
+    operation: Callable[Concatenate[Server, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Client, P], T]:
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._driver.value(operation(*args, **kwargs))
+        return now(operation(self._server, *args, **kwargs))
 
-    return _like(operation, method, _returned(operation))
+    return _like(operation, method)
 
 
-def _iterating(kind: type[T], operation: Callable[P, Operation[None]]) -> Callable[Concatenate[Client, P], Iterator[T]]:
+def _iterating(operation: Callable[Concatenate[Server, P], Items[T]]) -> Callable[Concatenate[Client, P], Iterator[T]]:
     def method(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._driver.items(operation(*args, **kwargs))
+        return each_now(operation(self._server, *args, **kwargs))
 
-    return _like(operation, method, f"Iterator[{kind.__name__}]")
+    return _like(operation, method, "Iterator")
 
 
 def _awaited(
-    operation: Callable[P, Operation[T]],
+    operation: Callable[Concatenate[Server, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]:
     async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._driver.value(operation(*args, **kwargs))
+        return await operation(self._server, *args, **kwargs)
 
-    return _like(operation, method, _returned(operation))
+    return _like(operation, method)
 
 
 def _async_iterating(
-    kind: type[T], operation: Callable[P, Operation[None]]
+    operation: Callable[Concatenate[Server, P], Items[T]],
 ) -> Callable[Concatenate[AsyncClient, P], AsyncIterator[T]]:
-    def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        return self._driver.items(operation(*args, **kwargs))
+    async def method(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        reading = Reading(operation(self._server, *args, **kwargs))
+        try:
+            while (item := await reading.next()) is not None:
+                yield item
+        finally:
+            await reading.end()
 
-    return _like(operation, method, f"AsyncIterator[{kind.__name__}]")
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _returned(operation: Callable[..., Any]) -> str:
-    """What an operation returns, as its source says."""
-    return str(operation.__annotations__["return"]).removeprefix("Operation[").removesuffix("]")
+    return _like(operation, method, "AsyncIterator")
 
 
-def _like(operation: Callable[..., Any], method: F, returned: str) -> F:
-    """The method, with the operation's name, words and parameters."""
+def _like(operation: Callable[..., Any], method: F, iterator: str = "") -> F:
+    """The method, with the operation's name, words and parameters; its server is the client."""
     functools.update_wrapper(method, operation)
     del method.__dict__["__wrapped__"]
     own = inspect.signature(operation)
     me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    whole = own.replace(parameters=[me, *own.parameters.values()], return_annotation=returned)
-    method.__dict__["__signature__"] = whole
+    returned = str(own.return_annotation)
+    if iterator:
+        returned = f"{iterator}[{returned.removeprefix('AsyncGenerator[').removesuffix(', None]')}]"
+    _, *parameters = own.parameters.values()
+    method.__dict__["__signature__"] = own.replace(parameters=[me, *parameters], return_annotation=returned)
     return method
 
 
@@ -83,11 +84,11 @@ class Client:
     def __init__(
         self, url: str | None = None, token: str | None = None, *, patience: float = 30.0, allow_http: bool = False
     ) -> None:
-        self._driver = Blocking(Connection(url, token, patience=patience, allow_http=allow_http))
+        self._server = Blocking(Connection(url, token, patience=patience, allow_http=allow_http))
 
     def close(self) -> None:
         """Close the connections."""
-        self._driver.close()
+        now(self._server.close())
 
     def __enter__(self) -> Self:
         return self
@@ -99,16 +100,16 @@ class Client:
     check = _blocking(kept.check)
     add = _blocking(kept.add)
     evaluator = _blocking(kept.evaluator)
-    evaluators = _iterating(EvaluatorInfo, kept.evaluators)
-    versions = _iterating(EvaluatorVersion, kept.versions)
+    evaluators = _iterating(kept.evaluators)
+    versions = _iterating(kept.versions)
     add_dataset = _blocking(kept.add_dataset)
-    datasets = _iterating(DatasetInfo, kept.datasets)
+    datasets = _iterating(kept.datasets)
     run = _blocking(run_operations.run)
-    runs = _iterating(RunInfo, run_operations.runs)
+    runs = _iterating(run_operations.runs)
     status = _blocking(run_operations.status)
-    progress = _iterating(RunEvent, run_operations.progress)
+    progress = _iterating(run_operations.progress)
     wait = _blocking(run_operations.wait)
-    results = _iterating(Result, run_operations.results)
+    results = _iterating(run_operations.results)
     worst = _blocking(run_operations.worst)
     report = _blocking(evaluating.report)
     compare = _blocking(run_operations.compare)
@@ -124,11 +125,11 @@ class AsyncClient:
     def __init__(
         self, url: str | None = None, token: str | None = None, *, patience: float = 30.0, allow_http: bool = False
     ) -> None:
-        self._driver = Awaited(Connection(url, token, patience=patience, allow_http=allow_http))
+        self._server = Server(Connection(url, token, patience=patience, allow_http=allow_http))
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._driver.close()
+        await self._server.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,16 +141,16 @@ class AsyncClient:
     check = _awaited(kept.check)
     add = _awaited(kept.add)
     evaluator = _awaited(kept.evaluator)
-    evaluators = _async_iterating(EvaluatorInfo, kept.evaluators)
-    versions = _async_iterating(EvaluatorVersion, kept.versions)
+    evaluators = _async_iterating(kept.evaluators)
+    versions = _async_iterating(kept.versions)
     add_dataset = _awaited(kept.add_dataset)
-    datasets = _async_iterating(DatasetInfo, kept.datasets)
+    datasets = _async_iterating(kept.datasets)
     run = _awaited(run_operations.run)
-    runs = _async_iterating(RunInfo, run_operations.runs)
+    runs = _async_iterating(run_operations.runs)
     status = _awaited(run_operations.status)
-    progress = _async_iterating(RunEvent, run_operations.progress)
+    progress = _async_iterating(run_operations.progress)
     wait = _awaited(run_operations.wait)
-    results = _async_iterating(Result, run_operations.results)
+    results = _async_iterating(run_operations.results)
     worst = _awaited(run_operations.worst)
     report = _awaited(evaluating.report)
     compare = _awaited(run_operations.compare)

@@ -18,7 +18,7 @@ import httpx
 from runner.core.errors import InputError, ServerError
 from runner.core.text import printable, shown
 from runner.server.client.problems import MOST, PASSING, problem, sender
-from runner.server.client.steps import Ask, Listen, Reply, written
+from runner.server.client.requests import Ask, Reply, written
 
 C = TypeVar("C")
 
@@ -92,7 +92,7 @@ class Connection:
         sent: dict[str, Any] = {
             "method": ask.method,
             "url": quote(ask.path, safe="/~@:"),
-            "params": _given(ask.query),
+            "params": {name: value for name, value in ask.query.items() if value is not None},
             "headers": {**ask.headers, **(_FILE if ask.file else _JSON if ask.body is not None else {})},
             "timeout": httpx.Timeout(ask.within, connect=10.0),
         }
@@ -102,14 +102,13 @@ class Connection:
             sent["content"] = written(ask.body)
         return sent
 
-    def listening(self, step: Listen) -> dict[str, Any]:
+    def listening(self, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
         """The request of a reply that is read as it comes."""
         # The server says something every 15 s.
         return {
             "method": "GET",
-            "url": quote(step.path, safe="/~@:"),
-            "params": _given(step.query),
-            "headers": {**step.headers, "accept": "text/event-stream"},
+            "url": quote(path, safe="/~@:"),
+            "headers": {**headers, "accept": "text/event-stream"},
             "timeout": httpx.Timeout(60.0, connect=10.0),
         }
 
@@ -200,10 +199,6 @@ class Connection:
         """The variable of the proxy that requests go through; empty for none."""
         found = {} if self.is_here or proxy_bypass(self._host) else getproxies()
         return next((f"{one}_PROXY".upper() for one in (self._scheme, "all") if found.get(one)), "")
-
-
-def _given(query: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in query.items() if value is not None}
 
 
 def _cause(error: BaseException) -> BaseException:

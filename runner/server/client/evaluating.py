@@ -28,9 +28,10 @@ from runner.runs.pool.types import MOST_TRIED, TryReply
 from runner.runs.report import Report
 from runner.server.client import kept
 from runner.server.client.kept import add, local, sent, sent_rows
+from runner.server.client.requests import Ask
 from runner.server.client.rows import spooled
 from runner.server.client.runs import Watch, cancelling, page, started, status, wait
-from runner.server.client.steps import Ask, Operation, Undo, asked_for, worked
+from runner.server.client.server import Server
 from sandboxes.base import Call, Language, SandboxConfig
 
 _RESULTS = 500
@@ -41,14 +42,15 @@ _OPENING = 900.0
 
 
 @with_settings("Client.evaluate", ClientOptions)
-def evaluate(
+async def evaluate(
+    server: Server,
     evaluator: Scorer,
     dataset: Path | Rows,
     *,
     title: str = "",
     watch: Watch | None = None,
     **settings: Unpack[ClientOptions],
-) -> Operation[Report]:
+) -> Report:
     """
     Score a dataset on the server, and wait for all results: what `evaluate` does, as far as a server can.
 
@@ -63,24 +65,24 @@ def evaluate(
     Raises what `evaluate` does, for the same reasons, and ServerError.
     """
     said: dict[str, Any] = {**settings}
-    given = {name: value for name, value in locals().items() if name not in ("settings", "said")} | said
+    given = {name: value for name, value in locals().items() if name not in ("server", "settings", "said")} | said
     asked = cast("ServerOptions", {name: said[name] for name in said if name in ServerOptions.__annotations__})
     how = {name: said[name] for name in said if name in DialectOptions.__annotations__}
     sending = {name: said[name] for name in said if name in FileOptions.__annotations__}
     worst, show = settings.get("worst", WORST), settings.get("show", "worst")
     with with_whole_call(evaluate, given):
-        found = yield from _evaluator(evaluator, how)
+        found = await _evaluator(server, evaluator, how)
         if isinstance(dataset, str | os.PathLike):
-            name = yield from _dataset(dataset, evaluator, found.language, sending)
-            return (yield from _run(found, name, title, asked, worst, show, watch))
-        spool = yield from worked(lambda: spooled(dataset, few=MOST_TRIED))
+            name = await _dataset(server, dataset, evaluator, found.language, sending)
+            return await _run(server, found, name, title, asked, worst, show, watch)
+        spool = await server.call(lambda: spooled(dataset, few=MOST_TRIED))
         with spool:
             plain = not title and not any(_is_set(name, value) for name, value in asked.items())
             script = found if isinstance(found, Evaluator) else found.evaluator()
             if plain and spool.few is not None and script.aggregate is None:
-                return (yield from _tried(found, spool.few[: settings.get("limit")], asked, worst, show))
-            sent_dataset = yield from sent_rows(spool)
-        return (yield from _run(found, sent_dataset.name, title, asked, worst, show, watch))
+                return await _tried(server, found, spool.few[: settings.get("limit")], asked, worst, show)
+            sent_dataset = await sent_rows(server, spool)
+        return await _run(server, found, sent_dataset.name, title, asked, worst, show, watch)
 
 
 def _is_set(name: str, value: Any) -> bool:
@@ -88,18 +90,18 @@ def _is_set(name: str, value: Any) -> bool:
     return name not in _TRIED and value not in (None, [], RunSettings.options()[name].default)
 
 
-def report(run: str, *, worst: int = WORST, show: Show = "worst") -> Operation[Report]:
+async def report(server: Server, run: str, *, worst: int = WORST, show: Show = "worst") -> Report:
     """All results of a run that has ended, with its summary. Raises ServerError for one that was cancelled."""
-    info = yield from status(run)
+    info = await status(server, run)
     if info.summary is None or info.state == "cancelled":
         why = f": {printable(info.error, 600)}" if info.error else "; `wait` for its end"
         raise ServerError(f"the run {run} is {info.state} and has no report{why}", type="run-state")
     results: list[Result] = []
-    while some := (yield from page(run, {}, len(results), _RESULTS, info.summary.repeat)):
+    while some := await page(server, run, {}, len(results), _RESULTS, info.summary.repeat):
         results += some
     script: Evaluator | None = None
     if info.number is not None:
-        found = yield from kept.evaluator(f"{info.evaluator}@{info.number}")
+        found = await kept.evaluator(server, f"{info.evaluator}@{info.number}")
         script = found.evaluator()
     repeats = Repeats(info.summary.repeat)
     joined = [one for one in map(repeats.add, results) if one is not None]
@@ -107,7 +109,8 @@ def report(run: str, *, worst: int = WORST, show: Show = "worst") -> Operation[R
     return Report(results=results, summary=info.summary, shown=shown)
 
 
-def _run(
+async def _run(
+    server: Server,
     found: Evaluator | EvaluatorVersion,
     dataset: str,
     title: str,
@@ -115,20 +118,24 @@ def _run(
     worst: int,
     show: Show,
     watch: Watch | None,
-) -> Operation[Report]:
-    stored = found if isinstance(found, EvaluatorVersion) else (yield from add(found))
-    info = yield from started(stored.reference, dataset, title, settings)
-    yield Undo(cancelling(info.id))
-    info = yield from wait(info.id, watch=watch)
-    yield Undo(None)
+) -> Report:
+    stored = found if isinstance(found, EvaluatorVersion) else await add(server, found)
+    info = await started(server, stored.reference, dataset, title, settings)
+    async with server.undone_by(cancelling(info.id)):
+        info = await wait(server, info.id, watch=watch)
     if info.state == "failed":
         raise ServerError(f"the run {info.id} failed: {printable(info.error or 'see its page', 600)}", type="run-state")
-    return (yield from report(info.id, worst=worst, show=show))
+    return await report(server, info.id, worst=worst, show=show)
 
 
-def _tried(
-    found: Evaluator | EvaluatorVersion, rows: list[dict[str, Any]], settings: ServerOptions, worst: int, show: Show
-) -> Operation[Report]:
+async def _tried(
+    server: Server,
+    found: Evaluator | EvaluatorVersion,
+    rows: list[dict[str, Any]],
+    settings: ServerOptions,
+    worst: int,
+    show: Show,
+) -> Report:
     """A few rows, scored at once."""
     script = found if isinstance(found, Evaluator) else found.evaluator()
     if isinstance(found, EvaluatorVersion):
@@ -147,7 +154,7 @@ def _tried(
     }
     if limits is not None:
         body["limits"] = limits.model_dump(mode="json", exclude_unset=True)
-    reply = yield from asked_for(TryReply, Ask("POST", "/v1/evaluate", body=body, within=_OPENING))
+    reply = await server.ask_for(TryReply, Ask("POST", "/v1/evaluate", body=body, within=_OPENING))
     # A script that is sent has no name there.
     results = [one.result.model_copy(update={"evaluator": script.name}) for one in reply.results]
     tally = Tally(script.configs)
@@ -172,21 +179,23 @@ def _shown(
     return found.rows(labels)
 
 
-def _evaluator(given: Scorer, how: Mapping[str, Any]) -> Operation[Evaluator | EvaluatorVersion]:
+async def _evaluator(server: Server, given: Scorer, how: Mapping[str, Any]) -> Evaluator | EvaluatorVersion:
     """One that the server keeps, or one of this machine."""
     if not isinstance(given, str) or is_path(given):
-        return (yield from worked(lambda: local(given, **how)))
+        return await server.call(lambda: local(given, **how))
     is_template = given.replace("_", "-") in templates.names()
     try:
         if not (is_template and how.get("language")):
-            return (yield from kept.evaluator(given))
+            return await kept.evaluator(server, given)
     except NotStoredError as error:
         if not is_template:
             raise EvaluatorError(str(error)) from None
-    return (yield from worked(lambda: local(given, **how)))
+    return await server.call(lambda: local(given, **how))
 
 
-def _dataset(given: Path, evaluator: Scorer, language: Language, sending: Mapping[str, Any]) -> Operation[str]:
+async def _dataset(
+    server: Server, given: Path, evaluator: Scorer, language: Language, sending: Mapping[str, Any]
+) -> str:
     """The name of a dataset that the server keeps; a file is sent."""
     name = os.fspath(given)
     if isinstance(given, str) and name != "demo" and not _is_file(name):
@@ -197,7 +206,7 @@ def _dataset(given: Path, evaluator: Scorer, language: Language, sending: Mappin
         file_name = f"{file.parent.name.replace('_', '-')}-demo{file.suffix}"
     else:
         file, file_name = File(name), File(name).name
-    info = yield from sent(file, file_name, another=True, **sending)
+    info = await sent(server, file, file_name, another=True, **sending)
     return info.name
 
 

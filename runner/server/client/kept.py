@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncGenerator
 from pathlib import Path as File
-from typing import Any, Unpack
+from typing import TypeVar, Unpack
 from uuid import uuid4
 
 from runner.core.errors import InputError, ServerError
@@ -17,11 +18,13 @@ from runner.inputs.evaluators.entrypoint import NATIVE
 from runner.inputs.evaluators.resolve import find_evaluator
 from runner.results.store.errors import NameTakenError, VersionConflictError
 from runner.results.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, Page
+from runner.server.client.requests import Ask
 from runner.server.client.rows import Spooled, digest_of, refuse_unreadable, spooled
-from runner.server.client.steps import Ask, Item, Operation, asked_for, worked
+from runner.server.client.server import Server
 from runner.server.service.types import Checked
-from sandboxes.base import Language, Model
+from sandboxes.base import Language
 
+T = TypeVar("T")
 _PAGE = 100
 _SUFFIX: dict[Language, str] = {"python": ".py", "typescript": ".ts"}
 
@@ -43,9 +46,14 @@ def how_read(evaluator: Evaluator) -> dict[str, str]:
     return {"dialect": evaluator.dialect, **entry, "dialect_failures": evaluator.dialect_failures}
 
 
-def add(
-    evaluator: Scorer, *, name: str | None = None, language: Language | None = None, expected: str | None = None
-) -> Operation[EvaluatorVersion]:
+async def add(
+    server: Server,
+    evaluator: Scorer,
+    *,
+    name: str | None = None,
+    language: Language | None = None,
+    expected: str | None = None,
+) -> EvaluatorVersion:
     """
     Keep an evaluator on the server; return its version, which is the newest one if that is the same source, read in
     the same way.
@@ -53,48 +61,50 @@ def add(
     `evaluator` and `language` are those of `evaluate`. `name` is its name there, by default its own. With `expected`,
     the version that was edited, somebody else's newer version is a VersionConflictError. Raises EvaluatorError too.
     """
-    read = yield from worked(lambda: local(evaluator, language=language))
+    read = await server.call(lambda: local(evaluator, language=language))
     file_name = f"{read.name}{_SUFFIX[read.language]}"
     asked = {"dialect": read.asked_dialect, "entry": read.asked_entry, "dialect_failures": read.dialect_failures}
     body = {"source": read.source, "language": read.language, "file_name": file_name, **asked}
     if expected is None:
         ask = Ask("POST", "/v1/evaluators", body=body | ({"name": name} if name else {}), headers=key())
-        return (yield from asked_for(EvaluatorVersion, ask))
+        return await server.ask_for(EvaluatorVersion, ask)
     path = f"/v1/evaluators/{part(name or read.name)}"
     try:
         ask = Ask("PUT", path, body={"source": read.source, **asked}, headers={"if-match": f'"{expected}"'})
-        return (yield from asked_for(EvaluatorVersion, ask))
+        return await server.ask_for(EvaluatorVersion, ask)
     except ServerError as error:
         if error.type != "version-conflict":
             raise
-        theirs = yield from asked_for(EvaluatorVersion, Ask("GET", path))
+        theirs = await server.ask_for(EvaluatorVersion, Ask("GET", path))
         raise VersionConflictError(str(error), read, theirs) from None
 
 
-def evaluator(reference: str) -> Operation[EvaluatorVersion]:
+async def evaluator(server: Server, reference: str) -> EvaluatorVersion:
     """A version: of `NAME` the newest, else `NAME@3` or `NAME@` and the first digits of its hash."""
-    return (yield from asked_for(EvaluatorVersion, Ask("GET", f"/v1/evaluators/{part(reference)}")))
+    return await server.ask_for(EvaluatorVersion, Ask("GET", f"/v1/evaluators/{part(reference)}"))
 
 
-def evaluators() -> Operation[None]:
+def evaluators(server: Server) -> AsyncGenerator[EvaluatorInfo, None]:
     """All evaluators, as EvaluatorInfo."""
-    yield from listed("/v1/evaluators", Page[EvaluatorInfo])
+    return listed(server, "/v1/evaluators", Page[EvaluatorInfo])
 
 
-def versions(name: str) -> Operation[None]:
+def versions(server: Server, name: str) -> AsyncGenerator[EvaluatorVersion, None]:
     """All versions of an evaluator, as EvaluatorVersion."""
-    yield from listed(f"/v1/evaluators/{part(name)}/versions", Page[EvaluatorVersion])
+    return listed(server, f"/v1/evaluators/{part(name)}/versions", Page[EvaluatorVersion])
 
 
-def check(evaluator: str, *, language: Language | None = None, file_name: str | None = None) -> Operation[Checked]:
+async def check(
+    server: Server, evaluator: str, *, language: Language | None = None, file_name: str | None = None
+) -> Checked:
     """Read a script's source without running it: its parameters, outputs and packages, or what is wrong, and where."""
     body = {"source": evaluator, "language": language, "file_name": file_name}
-    return (yield from asked_for(Checked, Ask("POST", "/v1/check", body=body)))
+    return await server.ask_for(Checked, Ask("POST", "/v1/check", body=body))
 
 
-def add_dataset(
-    dataset: Path | Rows, *, name: str | None = None, **reading: Unpack[FileOptions]
-) -> Operation[DatasetInfo]:
+async def add_dataset(
+    server: Server, dataset: Path | Rows, *, name: str | None = None, **reading: Unpack[FileOptions]
+) -> DatasetInfo:
     """
     Send a dataset to the server: a file, a data frame or rows.
 
@@ -104,51 +114,52 @@ def add_dataset(
     """
     if isinstance(dataset, str | os.PathLike):
         file = File(dataset)
-        return (yield from sent(file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name, **reading))
-    found = yield from worked(lambda: spooled(dataset, few=0))
+        return await sent(server, file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name, **reading)
+    found = await server.call(lambda: spooled(dataset, few=0))
     with found:
-        return (yield from sent_rows(found, name))
+        return await sent_rows(server, found, name)
 
 
-def sent(
-    file: File, file_name: str, *, another: bool = False, **reading: Unpack[FileOptions]
-) -> Operation[DatasetInfo]:
+async def sent(
+    server: Server, file: File, file_name: str, *, another: bool = False, **reading: Unpack[FileOptions]
+) -> DatasetInfo:
     """Send a file. With `another`, a name that is taken gets the beginning of the content's hash behind it."""
-    yield from worked(lambda: refuse_unreadable(file, **reading))
+    await server.call(lambda: refuse_unreadable(file, **reading))
     more = {name: value for name, value in reading.items() if value is not None}
     ask = Ask("POST", "/v1/datasets", {"name": file_name, **more}, file=file, headers=key(), within=600)
     try:
-        return (yield from asked_for(DatasetInfo, ask))
+        return await server.ask_for(DatasetInfo, ask)
     except InputError as error:
         if not (another and isinstance(error, NameTakenError)):
             raise
-    digest = yield from worked(lambda: digest_of(file))
+    digest = await server.call(lambda: digest_of(file))
     stem, _, suffix = file_name.partition(".")
     ask = Ask("POST", "/v1/datasets", {"name": f"{stem[:50]}-{digest[:8]}.{suffix}", **more}, file=file, headers=key())
-    return (yield from asked_for(DatasetInfo, ask))
+    return await server.ask_for(DatasetInfo, ask)
 
 
-def sent_rows(rows: Spooled, name: str | None = None) -> Operation[DatasetInfo]:
+async def sent_rows(server: Server, rows: Spooled, name: str | None = None) -> DatasetInfo:
     """Send rows, under a name that their content has."""
-    file = yield from worked(rows.file)
-    digest = yield from worked(lambda: digest_of(file))
-    return (yield from sent(file, f"{name or f'rows-{digest[:12]}'}.jsonl"))
+    file = await server.call(rows.file)
+    digest = await server.call(lambda: digest_of(file))
+    return await sent(server, file, f"{name or f'rows-{digest[:12]}'}.jsonl")
 
 
-def datasets() -> Operation[None]:
+def datasets(server: Server) -> AsyncGenerator[DatasetInfo, None]:
     """All datasets, as DatasetInfo."""
-    yield from listed("/v1/datasets", Page[DatasetInfo])
+    return listed(server, "/v1/datasets", Page[DatasetInfo])
 
 
-def listed(path: str, kind: type[Model]) -> Operation[None]:
+async def listed(server: Server, path: str, kind: type[Page[T]]) -> AsyncGenerator[T, None]:
+    """All items of a list that the server gives in pages."""
     after: str | None = None
     while True:
-        found: Any = yield from asked_for(kind, Ask("GET", path, {"after": after, "count": _PAGE}))
-        for item in found.items:
-            yield Item(item)
-        if found.next is None or found.next == after:
+        page = await server.ask_for(kind, Ask("GET", path, {"after": after, "count": _PAGE}))
+        for item in page.items:
+            yield item
+        if page.next is None or page.next == after:
             return
-        after = found.next
+        after = page.next
 
 
 def part(name: str) -> str:

@@ -12,7 +12,7 @@ from runner.core.errors import ServerError
 from runner.core.text import printable
 from runner.results.output.files import WriteError
 from runner.results.store import errors as store_errors
-from runner.server.client.steps import as_object
+from runner.server.client.requests import as_object
 from sandboxes import errors as sandbox_errors
 from sandboxes.remote.http import retry_after
 

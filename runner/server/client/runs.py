@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Unpack
 
 from pydantic import ValidationError
@@ -19,7 +20,8 @@ from runner.results.output.row_cells import DIRECTION
 from runner.results.store.types import OVER, Order, Page, RunInfo, RunSpec, Selected
 from runner.server.client.events import Event, EventReader
 from runner.server.client.kept import key, listed, part
-from runner.server.client.steps import Ask, Item, Listen, Operation, Pause, as_model, asked, asked_for, more
+from runner.server.client.requests import Ask, as_model
+from runner.server.client.server import Server
 from runner.server.service.types import Progress, RunEvent, StateChange
 
 Watch = Callable[[RunEvent], object]
@@ -32,17 +34,19 @@ _SILENT = 20
 
 
 @with_settings("Client.run", ServerOptions)
-def run(evaluator: str, dataset: str, *, title: str = "", **settings: Unpack[ServerOptions]) -> Operation[RunInfo]:
+async def run(
+    server: Server, evaluator: str, dataset: str, *, title: str = "", **settings: Unpack[ServerOptions]
+) -> RunInfo:
     """
     Start a run of an evaluator and a dataset that the server keeps, and return at once; `wait` waits for its end.
 
     `sandbox` is a backend's name, a config, or the name of a preset of the server; `baseline` is a run of the server.
     The other parameters are those of `evaluate`. Raises InputError for what there is not or cannot be used.
     """
-    return (yield from started(evaluator, dataset, title, settings))
+    return await started(server, evaluator, dataset, title, settings)
 
 
-def started(evaluator: str, dataset: str, title: str, settings: ServerOptions) -> Operation[RunInfo]:
+async def started(server: Server, evaluator: str, dataset: str, title: str, settings: ServerOptions) -> RunInfo:
     """Start a run with the arguments of `run`."""
     wanted: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     wanted |= {"mapping": as_mapping(settings.get("mapping")), "title": title}
@@ -54,22 +58,22 @@ def started(evaluator: str, dataset: str, title: str, settings: ServerOptions) -
         first = e.errors()[0]
         raise InputError(f"`{first['loc'][0]}`: {first['msg']}, not {shown(first['input'], 60)}") from None
     body = spec.model_dump(mode="json", exclude_defaults=True)
-    return (yield from asked_for(RunInfo, Ask("POST", "/v1/runs", body=body, headers=key())))
+    return await server.ask_for(RunInfo, Ask("POST", "/v1/runs", body=body, headers=key()))
 
 
-def runs() -> Operation[None]:
+def runs(server: Server) -> AsyncGenerator[RunInfo, None]:
     """All runs, the newest first, as RunInfo."""
-    yield from listed("/v1/runs", Page[RunInfo])
+    return listed(server, "/v1/runs", Page[RunInfo])
 
 
-def status(run: str) -> Operation[RunInfo]:
+async def status(server: Server, run: str) -> RunInfo:
     """How far a run is; a finished one has its `summary`."""
-    return (yield from asked_for(RunInfo, Ask("GET", _of(run))))
+    return await server.ask_for(RunInfo, Ask("GET", _of(run)))
 
 
-def cancel(run: str) -> Operation[RunInfo]:
+async def cancel(server: Server, run: str) -> RunInfo:
     """Stop a run. Its results so far stay."""
-    return (yield from asked_for(RunInfo, cancelling(run)))
+    return await server.ask_for(RunInfo, cancelling(run))
 
 
 def cancelling(run: str) -> Ask:
@@ -77,67 +81,58 @@ def cancelling(run: str) -> Ask:
     return Ask("POST", f"{_of(run)}/cancel")
 
 
-def resume(run: str) -> Operation[RunInfo]:
+async def resume(server: Server, run: str) -> RunInfo:
     """Let a run go on that was cancelled or failed, after its last stored row."""
-    return (yield from asked_for(RunInfo, Ask("POST", f"{_of(run)}/resume")))
+    return await server.ask_for(RunInfo, Ask("POST", f"{_of(run)}/resume"))
 
 
-def delete_run(run: str) -> Operation[None]:
+async def delete_run(server: Server, run: str) -> None:
     """Delete a run with its results, which frees the server's disk."""
-    yield from asked(Ask("DELETE", _of(run)))
+    await server.ask(Ask("DELETE", _of(run)))
 
 
-def progress(run: str) -> Operation[None]:
+async def progress(server: Server, run: str) -> AsyncGenerator[RunEvent, None]:
     """
     The events of a run as they come, as RunEvent, until it has ended.
 
     A connection that breaks off is made again, and goes on after the last event: no row is missed or counted twice.
     Raises ServerError where no server answers any longer.
     """
-    yield from _followed(run, _handed)
-
-
-def wait(run: str, *, watch: Watch | None = None) -> Operation[RunInfo]:
-    """Wait until a run has ended, and return it. `watch` is called with each event on the way. Raises ServerError."""
-
-    def tell(event: RunEvent) -> Operation[None]:
-        if watch is not None:
-            watch(event)
-        yield from ()
-
-    yield from _followed(run, tell)
-    return (yield from status(run))
-
-
-def _handed(event: RunEvent) -> Operation[None]:
-    yield Item(event)
-
-
-def _followed(run: str, tell: Callable[[RunEvent], Operation[None]]) -> Operation[None]:
     last, silent, over = "", 0, False
     while silent < _SILENT:
         silent += 1
         try:
-            if (yield Listen(f"{_of(run)}/events", headers={"last-event-id": last} if last else {})) == _NO_MORE:
-                return
-            reader = EventReader()
-            while piece := (yield from more()):
-                for event in reader.feed(piece):
-                    found = _event(event)
-                    last, silent = event.id or last, 0
-                    if isinstance(found.data, StateChange):
-                        over = found.data.state in OVER
-                    yield from tell(found)
+            async with server.listen(f"{_of(run)}/events", {"last-event-id": last} if last else {}) as (code, more):
+                if code == _NO_MORE:
+                    return
+                reader = EventReader()
+                while piece := await more():
+                    for event in reader.feed(piece):
+                        found = _event(event)
+                        last, silent = event.id or last, 0
+                        if isinstance(found.data, StateChange):
+                            over = found.data.state in OVER
+                        yield found
             if over:  # the rows before its end may come after it
                 return
         except ServerError as error:
             if not error.retryable or error.status is not None:
                 raise
-        yield Pause(min(2.0, 0.1 * 2**silent))
+        await server.sleep(min(2.0, 0.1 * 2**silent))
     raise ServerError(f"the server ends the events of {run} again and again; see its `status`", retryable=True)
 
 
-def results(
+async def wait(server: Server, run: str, *, watch: Watch | None = None) -> RunInfo:
+    """Wait until a run has ended, and return it. `watch` is called with each event on the way. Raises ServerError."""
+    async with aclosing(progress(server, run)) as events:
+        async for event in events:
+            if watch is not None:
+                watch(event)
+    return await status(server, run)
+
+
+async def results(
+    server: Server,
     run: str,
     *,
     order: Order = "row",
@@ -147,40 +142,39 @@ def results(
     low: float | None = None,
     high: float | None = None,
     search: str = "",
-) -> Operation[None]:
+) -> AsyncGenerator[Result, None]:
     """
     The results of a run that match, as Result; each in its `row` has the columns that the evaluator was given.
 
     `order` is that of the dataset, or `worst` or `best` first. `low` and `high` bound the score, `search` is a text in
     them.
     """
-    query = dict(locals())
-    del query["run"]
-    first, repeat = 0, (yield from _repeat(run))
+    query = {name: value for name, value in locals().items() if name not in ("server", "run")}
+    first, repeat = 0, await _repeat(server, run)
     while True:
-        found = yield from page(run, {**query, "search": search or None}, first, _RESULTS, repeat)
+        found = await page(server, run, {**query, "search": search or None}, first, _RESULTS, repeat)
         for result in found:
-            yield Item(result)
+            yield result
         first += len(found)
         if not found:
             return
 
 
-def worst(run: str, count: int = 5) -> Operation[list[Result]]:
+async def worst(server: Server, run: str, count: int = 5) -> list[Result]:
     """The results to look at first: the worst scores, then rows that failed, then those that abstained."""
-    return (yield from page(run, {"order": "worst"}, 0, count, (yield from _repeat(run))))
+    return await page(server, run, {"order": "worst"}, 0, count, await _repeat(server, run))
 
 
-def _repeat(run: str) -> Operation[int]:
+async def _repeat(server: Server, run: str) -> int:
     """How many results each row has; of a run that goes on it is not known, and their numbers are those in the run."""
-    info = yield from status(run)
+    info = await status(server, run)
     return info.summary.repeat if info.summary is not None else 1
 
 
-def page(run: str, query: Mapping[str, Any], first: int, count: int, repeat: int) -> Operation[list[Result]]:
+async def page(server: Server, run: str, query: Mapping[str, Any], first: int, count: int, repeat: int) -> list[Result]:
     """Some results of a run, each with the number of its row, of which each has `repeat` results."""
     ask = Ask("GET", f"{_of(run)}/results", {**query, "first": first, "count": count}, most=_RESULTS_BYTES)
-    found = yield from asked_for(Selected, ask)
+    found = await server.ask_for(Selected, ask)
     try:
         # Which scores are better is the run's, and no result's.
         rows = ({name: value for name, value in row.items() if name != DIRECTION} for row in found.rows)
@@ -192,24 +186,28 @@ def page(run: str, query: Mapping[str, Any], first: int, count: int, repeat: int
     return [one.model_copy(update={"number": (one.number - 1) // repeat + 1}) for one in results]
 
 
-def compare(base: str, new: str, *, by: str | None = None, cluster: str | None = None) -> Operation[Comparison]:
+async def compare(
+    server: Server, base: str, new: str, *, by: str | None = None, cluster: str | None = None
+) -> Comparison:
     """
     Compare two runs of one dataset: is `new` better than `base`?
 
     `by` and `cluster` are columns, as in `compare_runs`. Raises NotComparableError.
     """
     query = {"base": base, "new": new, "by": by, "cluster": cluster}
-    return (yield from asked_for(Comparison, Ask("GET", "/v1/compare", query, within=600)))
+    return await server.ask_for(Comparison, Ask("GET", "/v1/compare", query, within=600))
 
 
-def flips(base: str, new: str, *, flip: Flip | None = None, first: int = 0, count: int = 20) -> Operation[Flips]:
+async def flips(
+    server: Server, base: str, new: str, *, flip: Flip | None = None, first: int = 0, count: int = 20
+) -> Flips:
     """
     Rows whose outcome, score or label is another in `new`: of one kind, or all; `first` counts from 0.
 
     Raises NotComparableError.
     """
     query = {"base": base, "new": new, "flip": flip, "first": first, "count": count}
-    return (yield from asked_for(Flips, Ask("GET", "/v1/compare/rows", query, within=600)))
+    return await server.ask_for(Flips, Ask("GET", "/v1/compare/rows", query, within=600))
 
 
 def _event(event: Event) -> RunEvent:

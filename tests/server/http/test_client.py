@@ -28,6 +28,8 @@ from runner import (
 from runner.core.errors import ColumnsError
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.results.store.errors import InUseError, NameTakenError, NotStoredError, VersionConflictError
+from runner.server.client.requests import Ask
+from runner.server.client.server import now
 from runner.server.service.types import StateChange
 from tests.server.http.live import Live
 
@@ -125,24 +127,18 @@ def test_what_is_kept_step_by_step(us: Client, script: Path) -> None:
     assert flips.total == verdict.wins + verdict.losses
     assert len(flips.rows) == 1
     with pytest.raises(InUseError):
-        us._driver.value(_deleted("/v1/datasets/steps-rows"))
+        now(us._server.ask(Ask("DELETE", "/v1/datasets/steps-rows")))
     for run in runs:
         us.delete_run(run.id)
     with pytest.raises(NotStoredError):
         us.status(runs[0].id)
 
 
-def _deleted(path: str) -> Any:
-    from runner.server.client.steps import Ask, asked
-
-    return asked(Ask("DELETE", path))
-
-
 def test_a_run_is_stopped_and_goes_on(us: Client) -> None:
     us.add_dataset([{"output": n} for n in range(3)], name="stopped")
 
     async def work() -> tuple[str, int]:
-        async with AsyncClient(us._driver._connection.url) as client:
+        async with AsyncClient(us._server._connection.url) as client:
             source = "import time\ndef evaluate(output):\n    time.sleep(0.2)\n    return 1\n"
             found = await asyncio.to_thread(_script, source)
             version = await client.add(found, name="slow")

@@ -1,9 +1,9 @@
-"""What both drivers do with a server that is busy, breaks off, says too much, or is none."""
+"""What both clients do with a server that is busy, breaks off, says too much, or is none."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +12,38 @@ import pytest
 from runner.core import errors
 from runner.core.errors import InputError, ServerError
 from runner.server.client.connection import Connection
-from runner.server.client.drivers import Awaited, Blocking
-from runner.server.client.steps import Ask, Item, Listen, More, Operation, Reply, Work, asked
+from runner.server.client.requests import Ask, Reply
+from runner.server.client.server import Blocking, Server, now
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
 from tests.server.client.told import Told, told
 
-Do = Callable[[Connection, Operation[Any]], Any]
+Operation = Callable[[Server], Coroutine[Any, Any, Any]]
+Do = Callable[[Connection, Operation], Any]
 BUSY = Told(429, {"type": "/problems/busy", "detail": "full; try again", "retryable": True}, {"retry-after": "0"})
 GOOD = Told(200, {"good": True})
 
 
-def _blocking(connection: Connection, operation: Operation[Any]) -> Any:
-    driver = Blocking(connection)
+def _blocking(connection: Connection, operation: Operation) -> Any:
+    server = Blocking(connection)
     try:
-        return driver.value(operation)
+        return now(operation(server))
     finally:
-        driver.close()
+        now(server.close())
 
 
-def _awaited(connection: Connection, operation: Operation[Any]) -> Any:
+def _awaited(connection: Connection, operation: Operation) -> Any:
     async def work() -> Any:
-        driver = Awaited(connection)
+        server = Server(connection)
         try:
-            return await driver.value(operation)
+            return await operation(server)
         finally:
-            await driver.close()
+            await server.close()
 
     return asyncio.run(work())
+
+
+def asked(ask: Ask) -> Operation:
+    return lambda server: server.ask(ask)
 
 
 @pytest.fixture(params=[_blocking, _awaited], ids=["blocking", "awaited"])
@@ -191,17 +196,15 @@ def test_a_path_is_one_path_whatever_is_in_a_name(do: Do) -> None:
 
 
 def test_a_stream_is_read_as_it_comes_and_work_is_done(do: Do) -> None:
-    def operation() -> Operation[bytes]:
-        yield Listen("/events", headers={"last-event-id": "7"})
-        whole = b""
-        while piece := (yield More()):
-            whole += piece
-        yield Item("not for this caller")
-        found: bytes = yield Work(lambda: whole.upper())
-        return found
+    async def operation(server: Server) -> bytes:
+        async with server.listen("/events", {"last-event-id": "7"}) as (_, more):
+            whole = b""
+            while piece := await more():
+                whole += piece
+        return await server.call(lambda: whole.upper())
 
     with told(Told(200, b"data: a\n\n")) as server:
-        assert do(Connection(server.url), operation()) == b"DATA: A\n\n"
+        assert do(Connection(server.url), operation) == b"DATA: A\n\n"
     assert server.sent[0].headers["last-event-id"] == "7"
 
 

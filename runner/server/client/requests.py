@@ -1,16 +1,12 @@
-"""
-What an operation asks of its driver, as values. An operation is a generator that yields steps and gets their answers.
-
-It does no I/O and does not wait, so one source serves the client that blocks and the one that is awaited.
-"""
+"""Requests, replies, and what is in them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -24,7 +20,6 @@ LARGEST = 16 * MB
 PATIENCE = 60.0
 """Seconds without a byte from the server, after which a request has failed."""
 
-T = TypeVar("T")
 M = TypeVar("M", bound=Model)
 
 
@@ -52,76 +47,6 @@ class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-@dataclass(frozen=True)
-class Listen:
-    """Open a reply that is read as it comes, in place of the one that is open; gives its status."""
-
-    path: str
-    query: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class More:
-    """Some bytes of the reply that is open; none at its end."""
-
-
-@dataclass(frozen=True)
-class Pause:
-    """Wait."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Work:
-    """Call what may take long, such as reading rows; gives what it returns."""
-
-    call: Callable[[], Any]
-
-
-@dataclass(frozen=True)
-class Item:
-    """Hand this to the caller; gives nothing."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class Undo:
-    """Send this request if the operation does not come to its end, whatever ends it; None: nothing any longer."""
-
-    ask: Ask | None
-
-
-Step: TypeAlias = Ask | Listen | More | Pause | Work | Item | Undo
-Operation: TypeAlias = Generator[Step, Any, T]
-
-
-def asked(ask: Ask) -> Operation[Reply]:
-    """The reply to a request."""
-    reply: Reply = yield ask
-    return reply
-
-
-def asked_for(model: type[M], ask: Ask) -> Operation[M]:
-    """The reply to a request, as a model."""
-    reply = yield from asked(ask)
-    return as_model(model, reply.body)
-
-
-def more() -> Operation[bytes]:
-    """The next bytes of the open reply; none at its end."""
-    data: bytes = yield More()
-    return data
-
-
-def worked(call: Callable[[], T]) -> Operation[T]:
-    """What a call returns that may take long."""
-    found: T = yield Work(call)
-    return found
 
 
 def as_model(model: type[M], data: bytes | str) -> M:

@@ -33,6 +33,12 @@ for _name, _default in (
 
 
 @pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Tests that are coroutines run on asyncio, as the sandboxes do."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of sample cases beside the repository."""
     folder = Path(__file__).parents[2] / "shared"

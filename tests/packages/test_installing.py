@@ -20,7 +20,7 @@ from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import Lock, install, read_lock, tool_process
 from sandboxes.packages.installation import _set_modes
 from tests.disks import needs_mounts, read_only
-from tests.packages.conftest import BASE, Packages, run
+from tests.packages.conftest import BASE, Packages
 
 pytestmark = pytest.mark.rotating("packages", "packages")
 
@@ -145,22 +145,19 @@ def test_a_killed_builder_leaves_no_process_and_the_next_one_clears_up(
     assert packages.left() == []
 
 
-def test_cancelling_leaves_nothing(
+async def test_cancelling_leaves_nothing(
     packages: Packages, lock: Lock, silent_index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", silent_index)
     monkeypatch.delenv("UV_FIND_LINKS")
 
-    async def main() -> None:
-        end = asyncio.get_running_loop().time() + 60
-        task = asyncio.create_task(install(lock, BASE, say=packages.said.append, deadline=end))
-        while not any("uv" in line for line in packages.left() if "install" in line and "--offline" not in line):
-            await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(main())
+    end = asyncio.get_running_loop().time() + 60
+    task = asyncio.create_task(install(lock, BASE, say=packages.said.append, deadline=end))
+    while not any("uv" in line for line in packages.left() if "install" in line and "--offline" not in line):
+        await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert packages.left() == []
     assert not list((packages.cache / "packages").glob("*/"))
 

@@ -182,19 +182,18 @@ def test_the_deadline_is_kept_and_named(packages: Packages, silent_index: str, m
     assert packages.left() == []
 
 
-def test_cancelling_leaves_nothing(packages: Packages, silent_index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelling_leaves_nothing(
+    packages: Packages, silent_index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", silent_index)
 
-    async def main() -> None:
-        end = asyncio.get_running_loop().time() + 60
-        task = asyncio.create_task(resolve(("tiny",), BASE, say=packages.said.append, deadline=end))
-        while not any("uv" in line for line in packages.left()):
-            await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(main())
+    end = asyncio.get_running_loop().time() + 60
+    task = asyncio.create_task(resolve(("tiny",), BASE, say=packages.said.append, deadline=end))
+    while not any("uv" in line for line in packages.left()):
+        await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert packages.left() == []
 
 
@@ -247,25 +246,19 @@ def test_a_python_is_asked_what_it_is() -> None:
     assert told.strip() == json.dumps(own.facts)
 
 
-def test_what_is_no_python_is_told() -> None:
-    async def main() -> None:
+async def test_what_is_no_python_is_told() -> None:
+    with pytest.raises(SandboxUnavailableError, match="/bin/echo is not a Python"):
         await interpreter(Path("/bin/echo"), asyncio.get_running_loop().time() + 10)
 
-    with pytest.raises(SandboxUnavailableError, match="/bin/echo is not a Python"):
-        run(main())
 
-
-def test_the_real_index(cache: Path) -> None:
+async def test_the_real_index(cache: Path) -> None:
     """With this machine's own settings; the only test that leaves it."""
     said: list[str] = []
 
-    async def main() -> Lock:
-        end = asyncio.get_running_loop().time() + 30
-        return await resolve(("idna>=3",), BASE, say=said.append, deadline=end)
-
     try:
         find_uv()
-        lock = run(main())
+        end = asyncio.get_running_loop().time() + 30
+        lock = await resolve(("idna>=3",), BASE, say=said.append, deadline=end)
     except SandboxUnavailableError as e:
         pytest.skip(f"no index can be reached: {e}")
     ((name, _),) = lock.packages

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 from sandboxes.remote.lifecycle import Lifecycle
 from sandboxes.remote.provider import Machine
 from sandboxes.remote.retry import Pauses
@@ -24,7 +20,3 @@ class Run:
 
     async def create(self) -> Machine:
         return await self.life.create(network=False, memory=1)
-
-
-def lasting(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(work(), 30))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import httpx
 import pytest
@@ -18,8 +18,9 @@ BOMB = gzip.compress(gzip.compress(bytes(100 << 20)))
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
-def meet(answer: bytes, work: Callable[[Service, str], Awaitable[None]], *, dripping: bool = False) -> list[bytes]:
-    """What a service that answers so was asked; `dripping`: and a byte more every moment, for ever."""
+@asynccontextmanager
+async def meet(answer: bytes, *, dripping: bool = False) -> AsyncIterator[tuple[Service, str, list[bytes]]]:
+    """A service that answers so, and what it was asked; `dripping`: and a byte more every moment, for ever."""
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,42 +34,35 @@ def meet(answer: bytes, work: Callable[[Service, str], Awaitable[None]], *, drip
             await writer.drain()
         writer.close()
 
-    async def main() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        service = Service("It")
-        try:
-            await asyncio.wait_for(work(service, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"), 20)
-        finally:
-            await service.close()
-            server.close()
-
-    asyncio.run(main())
-    return asked
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    service = Service("It")
+    try:
+        async with asyncio.timeout(20):
+            yield service, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+    finally:
+        await service.close()
+        server.close()
 
 
 @pytest.mark.parametrize("status", [200, 503])
-def test_a_reply_that_is_packed_twice_is_not_unpacked(status: int) -> None:
-    async def work(service: Service, url: str) -> None:
+async def test_a_reply_that_is_packed_twice_is_not_unpacked(status: int) -> None:
+    head = f"HTTP/1.1 {status} X\r\nContent-Encoding: gzip, gzip\r\nContent-Length: {len(BOMB)}\r\n\r\n"
+    async with meet(head.encode() + BOMB) as (service, url, asked):
         with pytest.raises(UnreachableError, match="compressed"):
             await service.ask("GET", url)
-
-    head = f"HTTP/1.1 {status} X\r\nContent-Encoding: gzip, gzip\r\nContent-Length: {len(BOMB)}\r\n\r\n"
-    (asked,) = meet(head.encode() + BOMB, work)
-    assert b"accept-encoding: identity" in asked.lower()
+    assert [b"accept-encoding: identity" in each.lower() for each in asked] == [True]
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n", b"HTTP/1.1 200 OK\r\nX-A:"])
-def test_a_reply_that_drips_is_not_waited_for(head: bytes) -> None:
-    async def work(service: Service, url: str) -> None:
+async def test_a_reply_that_drips_is_not_waited_for(head: bytes) -> None:
+    async with meet(head, dripping=True) as (service, url, _):
         with pytest.raises(UnreachableError, match=r"no complete reply within 0\.2 s") as failed:
             await service.ask("GET", url, within=0.2)
         assert failed.value.sent
 
-    meet(head, work, dripping=True)
 
-
-def test_what_goes_to_this_machine_goes_past_every_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def through(service: Service, url: str) -> None:
+async def test_what_goes_to_this_machine_goes_past_every_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with meet(OK) as (_, url, asked):
         for name in ("http_proxy", "all_proxy"):
             monkeypatch.setenv(name, url)
         there = Service("It")
@@ -77,9 +71,7 @@ def test_what_goes_to_this_machine_goes_past_every_proxy(monkeypatch: pytest.Mon
         with suppress(UnreachableError):  # and all else goes through it
             await there.ask("GET", "https://it.example/")
         await there.close()
-
-    (asked,) = meet(OK, through)
-    assert asked.startswith(b"CONNECT it.example:443")
+    assert [each.startswith(b"CONNECT it.example:443") for each in asked] == [True]
 
 
 @pytest.mark.parametrize("url", ["", "http://it.example", "https://", "https://[", "https://a@b", "https://it/?x=1"])

@@ -15,7 +15,7 @@ from sandboxes.remote import lifecycle
 from sandboxes.remote.ledger import Ledger
 from sandboxes.remote.provider import RefusedError, UnreachableError
 from sandboxes.remote.retry import Pauses
-from tests.remote.lives import Run, lasting
+from tests.remote.lives import Run
 from tests.remote.shelf import Shelf
 from tests.remote.speaker import Memory, Speaker
 from tests.stopping import Stopping
@@ -27,52 +27,43 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("wrong", [UnreachableError("503"), RuntimeError("a fault of the provider's class")])
-def test_what_cannot_be_ended_stays_in_the_ledger_and_is_told(wrong: Exception) -> None:
+async def test_what_cannot_be_ended_stays_in_the_ledger_and_is_told(wrong: Exception) -> None:
     shelf = Shelf()
     shelf.before = lambda what, times: wrong if what == "kill" else None
     run = Run(shelf, Pauses(first=0.001, longest=0.01, total=0.1))
 
-    async def body() -> None:
-        run.life.end(await run.create())
-        await run.life.close(5)
-
-    lasting(body)
+    run.life.end(await run.create())
+    await run.life.close(5)
     (left,) = Ledger().open_entries()
     assert run.said == [f"shelf: machine {left.id} may still run ({wrong}); run: evalcell reap"]
 
 
-def test_an_end_that_takes_too_long_is_told_with_its_machine_and_the_reason() -> None:
+async def test_an_end_that_takes_too_long_is_told_with_its_machine_and_the_reason() -> None:
     shelf = Shelf()
     shelf.silent = lambda what, times: what == "kill"
     run = Run(shelf)
 
-    async def body() -> None:
-        machine = await run.create()
-        run.life.end(machine)
-        await run.life.close(0.05)
-        told = f"shelf: machine {machine.id} may still run (ending it took longer than 0.05 s)"
-        assert run.said[-1] == f"{told}; run: evalcell reap"
-
-    lasting(body)
+    machine = await run.create()
+    run.life.end(machine)
+    await run.life.close(0.05)
+    told = f"shelf: machine {machine.id} may still run (ending it took longer than 0.05 s)"
+    assert run.said[-1] == f"{told}; run: evalcell reap"
     assert [entry.event for entry in Ledger().open_entries()] == ["left"]
 
 
-def test_a_closed_one_makes_no_more() -> None:
+async def test_a_closed_one_makes_no_more() -> None:
     """As when a sandbox is closed under a run, which takes its machines for lost and wants others."""
     shelf = Shelf()
     shelf.delay = 0.02
     run = Run(shelf)
 
-    async def body() -> None:
-        making = asyncio.create_task(run.create())
-        await asyncio.sleep(0.01)
-        await run.life.close(5)
-        for late in (making, run.create()):
-            with pytest.raises(SandboxError, match="was closed"):
-                await late
-        await run.life.close(5)
-
-    lasting(body)
+    making = asyncio.create_task(run.create())
+    await asyncio.sleep(0.01)
+    await run.life.close(5)
+    for late in (making, run.create()):
+        with pytest.raises(SandboxError, match="was closed"):
+            await late
+    await run.life.close(5)
     assert shelf.asked.count("create") == 1
     assert not shelf.orders
     assert not Ledger().open_entries()

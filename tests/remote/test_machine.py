@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,29 +15,25 @@ import pytest
 from tests.remote import room
 from tests.remote.machine import Machine, MachineGone, Machines
 
-Scene = Callable[[Machines, Machine], Awaitable[None]]
-
 pytestmark = pytest.mark.timeout(60)
 
 
-def on_machine(scene: Scene) -> None:
+@asynccontextmanager
+async def on_machine() -> AsyncIterator[tuple[Machines, Machine]]:
     works, reason = room.bubblewrap()
     if works is None:
         pytest.skip(reason)
 
-    async def body() -> None:
-        machines = Machines()
-        try:
-            await scene(machines, await machines.create(key="k", tags={"owner": "o"}))
-        finally:
-            await machines.end_all()
-        assert machines.live() == []
-
-    asyncio.run(body())
+    machines = Machines()
+    try:
+        yield machines, await machines.create(key="k", tags={"owner": "o"})
+    finally:
+        await machines.end_all()
+    assert machines.live() == []
 
 
-def test_streams_exit_code_and_variables() -> None:
-    async def scene(machines: Machines, machine: Machine) -> None:
+async def test_streams_exit_code_and_variables() -> None:
+    async with on_machine() as (_, machine):
         said = (
             "import os,sys; sys.stderr.write(os.environ['A'] + os.getcwd()); print(sys.stdin.read()[::-1]); sys.exit(7)"
         )
@@ -48,11 +45,9 @@ def test_streams_exit_code_and_variables() -> None:
         merged = await machine.start_program(["sh", "-c", "echo a; echo b >&2; cat"], stdin=False, merge=True)
         assert (await merged.stdout.read(), await merged.stderr.read(), await merged.wait()) == (b"a\nb\n", b"", 0)
 
-    on_machine(scene)
 
-
-def test_much_goes_through_and_nothing_is_kept_for_who_does_not_read() -> None:
-    async def scene(machines: Machines, machine: Machine) -> None:
+async def test_much_goes_through_and_nothing_is_kept_for_who_does_not_read() -> None:
+    async with on_machine() as (_, machine):
         echo = await machine.start_program(["cat"])
         sent = os.urandom(5_000_000)
 
@@ -68,11 +63,9 @@ def test_much_goes_through_and_nothing_is_kept_for_who_does_not_read() -> None:
         assert await endless.wait() == 128 + signal.SIGTERM
         assert len(await endless.stdout.read()) < 400_000
 
-    on_machine(scene)
 
-
-def test_a_group_is_killed_and_what_left_it_lives_until_the_machine_ends() -> None:
-    async def scene(machines: Machines, machine: Machine) -> None:
+async def test_a_group_is_killed_and_what_left_it_lives_until_the_machine_ends() -> None:
+    async with on_machine() as (machines, machine):
         leaves = "sleep 60 & setsid sh -c 'echo left; exec sleep 60' & wait"
         process = await machine.start_program(["sh", "-c", leaves])
         assert await process.stdout.readline() == b"left\n"
@@ -92,21 +85,17 @@ def test_a_group_is_killed_and_what_left_it_lives_until_the_machine_ends() -> No
         with pytest.raises(MachineGone):
             await machine.start_program(["true"])
 
-    on_machine(scene)
 
-
-def test_nothing_of_an_ended_machine_is_left_on_the_host() -> None:
+async def test_nothing_of_an_ended_machine_is_left_on_the_host() -> None:
     mark = f"{31_000_000 + os.getpid()}"
 
-    async def scene(machines: Machines, machine: Machine) -> None:
+    async with on_machine() as (machines, machine):
         await machine.start_program(["sh", "-c", f"setsid sleep {mark} & sleep {mark}"])
         while await machines.processes() < 3:
             await asyncio.sleep(0.01)
         assert len(named(mark)) >= 2
         await machine.end("tried")
         assert named(mark) == []
-
-    on_machine(scene)
 
 
 def named(word: str) -> list[str]:
@@ -125,8 +114,8 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-def test_network_can_be_cut_while_it_runs() -> None:
-    async def scene(machines: Machines, machine: Machine) -> None:
+async def test_network_can_be_cut_while_it_runs() -> None:
+    async with on_machine() as (_, machine):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             dial = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
@@ -137,11 +126,9 @@ def test_network_can_be_cut_while_it_runs() -> None:
             assert await cut.wait() == 1
             assert b"refused" in await cut.stderr.read()
 
-    on_machine(scene)
 
-
-def test_files_and_what_is_the_hosts() -> None:
-    async def scene(machines: Machines, machine: Machine) -> None:
+async def test_files_and_what_is_the_hosts() -> None:
+    async with on_machine() as (_, machine):
         await machine.write("/home/user/a/b.txt", b"b" * 3_000_000, "user")
         assert await machine.read("/home/user/a/b.txt") == b"b" * 3_000_000
         lists = await machine.start_program(["sh", "-c", "stat -c %U a/b.txt; touch a/c"], user="user")
@@ -163,11 +150,9 @@ def test_files_and_what_is_the_hosts() -> None:
         with pytest.raises(FileNotFoundError):
             await machine.read("/tmp/link")
 
-    on_machine(scene)
 
-
-def test_a_life_ends_by_itself_and_may_be_prolonged() -> None:
-    async def scene(machines: Machines, machine: Machine) -> None:
+async def test_a_life_ends_by_itself_and_may_be_prolonged() -> None:
+    async with on_machine() as (machines, machine):
         short, longer = await asyncio.gather(machines.create(lifetime=0.2), machines.create(lifetime=60))
         before = longer.ends or 0
         longer.live_for(600)
@@ -179,11 +164,9 @@ def test_a_life_ends_by_itself_and_may_be_prolonged() -> None:
         with pytest.raises(MachineGone):
             machines.get(short.id)
 
-    on_machine(scene)
 
-
-def test_an_agent_that_is_gone_is_a_machine_that_is_gone() -> None:
-    async def scene(machines: Machines, machine: Machine) -> None:
+async def test_an_agent_that_is_gone_is_a_machine_that_is_gone() -> None:
+    async with on_machine() as (machines, machine):
         os.kill(machine.first, signal.SIGKILL)
         while machine.alive:
             await asyncio.sleep(0.01)
@@ -191,5 +174,3 @@ def test_an_agent_that_is_gone_is_a_machine_that_is_gone() -> None:
             await machine.processes()
         await machine.end("again")
         assert machines.live() == []
-
-    on_machine(scene)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -44,19 +44,12 @@ class Rig:
         return Machine(str(self.made), str(self.made))
 
 
-def lasting(work: Callable[[], Awaitable[None]]) -> None:
-    async def body() -> None:
-        await asyncio.wait_for(work(), 20)
-
-    asyncio.run(body())
-
-
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "_AGAIN", 0.01)
 
 
-def test_no_more_than_wanted_and_none_twice_at_once() -> None:
+async def test_no_more_than_wanted_and_none_twice_at_once() -> None:
     rig = Rig(size=3)
     busy: set[str] = set()
 
@@ -68,29 +61,23 @@ def test_no_more_than_wanted_and_none_twice_at_once() -> None:
         busy.remove(machine.key)
         rig.pool.give_back(machine)
 
-    async def body() -> None:
-        await asyncio.gather(*(use() for _ in range(20)))
-
-    lasting(body)
+    await asyncio.gather(*(use() for _ in range(20)))
     assert rig.made == 3
 
 
-def test_a_dropped_machine_is_replaced() -> None:
+async def test_a_dropped_machine_is_replaced() -> None:
     rig = Rig(size=1)
 
-    async def body() -> None:
-        first = await rig.pool.take()
-        rig.pool.drop(first)
-        rig.pool.drop(first)
-        rig.pool.give_back(first)
-        assert (await rig.pool.take()).key != first.key
-
-    lasting(body)
+    first = await rig.pool.take()
+    rig.pool.drop(first)
+    rig.pool.drop(first)
+    rig.pool.give_back(first)
+    assert (await rig.pool.take()).key != first.key
     assert rig.ended == ["1"]
 
 
 @pytest.mark.parametrize("error", [FullError("10 of 10"), UnreachableError("503")])
-def test_with_one_machine_a_full_account_means_going_on_with_that_one(error: Exception) -> None:
+async def test_with_one_machine_a_full_account_means_going_on_with_that_one(error: Exception) -> None:
     rig = Rig(size=3, wrong=lambda n: error if n > 1 else None)
 
     async def use() -> None:
@@ -98,63 +85,48 @@ def test_with_one_machine_a_full_account_means_going_on_with_that_one(error: Exc
         await asyncio.sleep(0.002)
         rig.pool.give_back(machine)
 
-    async def body() -> None:
-        rig.pool.give_back(await rig.pool.take())
-        await asyncio.gather(*(use() for _ in range(10)))
-
-    lasting(body)
+    rig.pool.give_back(await rig.pool.take())
+    await asyncio.gather(*(use() for _ in range(10)))
     assert rig.made == 1
     assert rig.said == [f"{error}; continuing with fewer machines"]
 
 
-def test_a_full_account_is_waited_for() -> None:
+async def test_a_full_account_is_waited_for() -> None:
     rig = Rig(wrong=lambda n: FullError("10 of 10") if n < 4 else None)
 
-    async def body() -> None:
-        await rig.pool.take()
-
-    lasting(body)
+    await rig.pool.take()
     assert rig.said == ["10 of 10; waiting until one ends"]
 
 
-def test_but_not_for_ever() -> None:
+async def test_but_not_for_ever() -> None:
     rig = Rig(wait=0.05, wrong=lambda n: FullError("10 of 10"))
 
-    async def body() -> None:
-        with pytest.raises(SandboxUnavailableError, match=r"10 of 10; waited 0 s.*evalcell reap"):
-            await rig.pool.take()
-
-    lasting(body)
+    with pytest.raises(SandboxUnavailableError, match=r"10 of 10; waited 0 s.*evalcell reap"):
+        await rig.pool.take()
 
 
 @pytest.mark.parametrize("error", [RefusedError("no"), UnreachableError("503")])
-def test_what_does_not_pass_is_raised_when_there_is_no_machine(error: Exception) -> None:
+async def test_what_does_not_pass_is_raised_when_there_is_no_machine(error: Exception) -> None:
     rig = Rig(wrong=lambda n: error)
 
-    async def body() -> None:
-        with pytest.raises(type(error)):
-            await rig.pool.take()
-        assert rig.tried == 1
-
-    lasting(body)
+    with pytest.raises(type(error)):
+        await rig.pool.take()
+    assert rig.tried == 1
 
 
-def test_an_old_machine_is_replaced_before_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_old_machine_is_replaced_before_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(size=1)
     now = [0.0]
     monkeypatch.setattr(pools, "monotonic", lambda: now[0])
 
-    async def body() -> None:
-        rig.pool.give_back(await rig.pool.take())
-        now[0] = 900
-        assert (await rig.pool.take()).key == "2"
-
-    lasting(body)
+    rig.pool.give_back(await rig.pool.take())
+    now[0] = 900
+    assert (await rig.pool.take()).key == "2"
     assert rig.ended == ["1"]
 
 
 @pytest.mark.parametrize("wrong", [None, RuntimeError("a fault of the provider's class")])
-def test_machines_are_kept_alive_and_dropped_when_they_are_gone(wrong: Exception | None) -> None:
+async def test_machines_are_kept_alive_and_dropped_when_they_are_gone(wrong: Exception | None) -> None:
     shelf = Shelf()
     shelf.before = lambda what, times: wrong if times < 3 else None
     ended: list[str] = []
@@ -164,17 +136,14 @@ def test_machines_are_kept_alive_and_dropped_when_they_are_gone(wrong: Exception
 
     pool = Pool(shelf, make, lambda m: ended.append(m.key), print, size=2, lifetime=0, wait=1)
 
-    async def body() -> None:
-        machines = [await pool.take(), await pool.take()]
-        for machine in machines:
-            pool.give_back(machine)
-        keeping = asyncio.create_task(pool.keep_alive())
-        await asyncio.sleep(0.01)
-        shelf.orders.pop(machines[0].id)
-        await asyncio.sleep(0.01)
-        keeping.cancel()
-        assert (await pool.take()).key == machines[1].key
-
-    lasting(body)
+    machines = [await pool.take(), await pool.take()]
+    for machine in machines:
+        pool.give_back(machine)
+    keeping = asyncio.create_task(pool.keep_alive())
+    await asyncio.sleep(0.01)
+    shelf.orders.pop(machines[0].id)
+    await asyncio.sleep(0.01)
+    keeping.cancel()
+    assert (await pool.take()).key == machines[1].key
     assert shelf.asked.count("extend") > 4
     assert ended == ["k0"]

@@ -43,111 +43,93 @@ async def _is_gone(client: Any, name: str) -> bool:
     return False
 
 
-def test_commands_files_and_sessions(daytona_server: Server) -> None:
-    async def use() -> None:
-        async with _client(daytona_server) as client, _sandbox(client, name="k-1", env_vars={"G": "1"}) as sandbox:
-            assert sandbox.state == daytona.SandboxState.STARTED
-            ran = await sandbox.process.exec("echo out; echo err >&2; pwd; echo $G$A; id -un; exit 3", env={"A": "2"})
-            home = await sandbox.get_user_home_dir()
-            assert (ran.exit_code, ran.result) == (3, f"out\nerr\n{home}\n12\nuser\n")
-            ran = await sandbox.process.exec("pwd; python3 -c 'print(6 * 7)'", cwd="/tmp", timeout=20)
-            assert (ran.exit_code, ran.result) == (0, "/tmp\n42\n")
-            assert (await sandbox.process.exec("true", cwd="/nowhere")).exit_code == -1
-            code = await sandbox.process.code_run("import sys; print(sys.argv[1:])\nsys.exit(2)")
-            assert (code.exit_code, code.result) == (2, "[]\n")
+async def test_commands_files_and_sessions(daytona_server: Server) -> None:
+    async with _client(daytona_server) as client, _sandbox(client, name="k-1", env_vars={"G": "1"}) as sandbox:
+        assert sandbox.state == daytona.SandboxState.STARTED
+        ran = await sandbox.process.exec("echo out; echo err >&2; pwd; echo $G$A; id -un; exit 3", env={"A": "2"})
+        home = await sandbox.get_user_home_dir()
+        assert (ran.exit_code, ran.result) == (3, f"out\nerr\n{home}\n12\nuser\n")
+        ran = await sandbox.process.exec("pwd; python3 -c 'print(6 * 7)'", cwd="/tmp", timeout=20)
+        assert (ran.exit_code, ran.result) == (0, "/tmp\n42\n")
+        assert (await sandbox.process.exec("true", cwd="/nowhere")).exit_code == -1
+        code = await sandbox.process.code_run("import sys; print(sys.argv[1:])\nsys.exit(2)")
+        assert (code.exit_code, code.result) == (2, "[]\n")
 
-            every = bytes(range(256)) * 1000
-            await sandbox.fs.upload_file(every, "deep/er/a.bin")
-            await sandbox.fs.upload_file_stream(b"streamed", "/tmp/b.bin")
-            assert await sandbox.fs.download_file(f"{home}/deep/er/a.bin") == every
-            assert (
-                b"".join([piece async for piece in await sandbox.fs.download_file_stream("/tmp/b.bin")]) == b"streamed"
-            )
-            with pytest.raises(daytona.DaytonaError):
-                await sandbox.fs.download_file("/tmp/none")
-            await sandbox.fs.delete_file("/tmp/b.bin")
+        every = bytes(range(256)) * 1000
+        await sandbox.fs.upload_file(every, "deep/er/a.bin")
+        await sandbox.fs.upload_file_stream(b"streamed", "/tmp/b.bin")
+        assert await sandbox.fs.download_file(f"{home}/deep/er/a.bin") == every
+        assert b"".join([piece async for piece in await sandbox.fs.download_file_stream("/tmp/b.bin")]) == b"streamed"
+        with pytest.raises(daytona.DaytonaError):
+            await sandbox.fs.download_file("/tmp/none")
+        await sandbox.fs.delete_file("/tmp/b.bin")
 
-            await sandbox.process.create_session("s")
-            do = daytona.SessionExecuteRequest
-            await sandbox.process.execute_session_command("s", do(command="cd /tmp; X=7"))
-            said = await sandbox.process.execute_session_command("s", do(command="pwd; echo $X >&2; (exit 4)"))
-            assert (said.exit_code, said.stdout, said.stderr) == (4, "/tmp\n", "7\n")
-            begun = await sandbox.process.execute_session_command(
-                "s", do(command="read x; echo got $x", run_async=True)
-            )
-            await sandbox.process.send_session_command_input("s", begun.cmd_id, "it\n")
-            for _ in range(100):
-                if (await sandbox.process.get_session_command("s", begun.cmd_id)).exit_code is not None:
-                    break
-                await asyncio.sleep(0.05)
-            assert (await sandbox.process.get_session_command_logs("s", begun.cmd_id)).stdout == "got it\n"
-            await sandbox.process.delete_session("s")
-            assert await sandbox.process.list_sessions() == []
-
-    asyncio.run(use())
+        await sandbox.process.create_session("s")
+        do = daytona.SessionExecuteRequest
+        await sandbox.process.execute_session_command("s", do(command="cd /tmp; X=7"))
+        said = await sandbox.process.execute_session_command("s", do(command="pwd; echo $X >&2; (exit 4)"))
+        assert (said.exit_code, said.stdout, said.stderr) == (4, "/tmp\n", "7\n")
+        begun = await sandbox.process.execute_session_command("s", do(command="read x; echo got $x", run_async=True))
+        await sandbox.process.send_session_command_input("s", begun.cmd_id, "it\n")
+        for _ in range(100):
+            if (await sandbox.process.get_session_command("s", begun.cmd_id)).exit_code is not None:
+                break
+            await asyncio.sleep(0.05)
+        assert (await sandbox.process.get_session_command_logs("s", begun.cmd_id)).stdout == "got it\n"
+        await sandbox.process.delete_session("s")
+        assert await sandbox.process.list_sessions() == []
     assert daytona_server.state().machines == []
 
 
-def test_a_timeout_ends_all_that_the_command_started(daytona_server: Server) -> None:
-    async def use() -> None:
-        async with _client(daytona_server) as client, _sandbox(client) as sandbox:
-            with pytest.raises(daytona.DaytonaTimeoutError):
-                await sandbox.process.exec("sleep 98 & sleep 99; true", timeout=1)
-            await daytona_server.until_processes(0)
-
-    asyncio.run(use())
+async def test_a_timeout_ends_all_that_the_command_started(daytona_server: Server) -> None:
+    async with _client(daytona_server) as client, _sandbox(client) as sandbox:
+        with pytest.raises(daytona.DaytonaTimeoutError):
+            await sandbox.process.exec("sleep 98 & sleep 99; true", timeout=1)
+        await daytona_server.until_processes(0)
 
 
-def test_names_labels_network_and_the_end(daytona_server: Server) -> None:
-    async def use() -> None:
-        async with _client(daytona_server) as client:
-            labels = {"owner": "evalcell", "key": "k-2"}
-            made = _sandbox(client, name="k-2", labels=labels, network_block_all=True, ttl_minutes=5)
-            async with made as sandbox, _sandbox(client, labels={"owner": "other"}):
-                with pytest.raises(daytona.DaytonaConflictError):
-                    await client.create(daytona.CreateSandboxFromSnapshotParams(name="k-2"))
-                assert (await client.get("k-2")).id == sandbox.id
-                query = daytona.ListSandboxesQuery(labels={"owner": "evalcell"}, limit=1)
-                found = [each async for each in client.list(query)]
-                assert [(each.id, each.labels["key"]) for each in found] == [(sandbox.id, "k-2")]
-                assert len([each async for each in client.list(daytona.ListSandboxesQuery(limit=1))]) == 2
+async def test_names_labels_network_and_the_end(daytona_server: Server) -> None:
+    async with _client(daytona_server) as client:
+        labels = {"owner": "evalcell", "key": "k-2"}
+        made = _sandbox(client, name="k-2", labels=labels, network_block_all=True, ttl_minutes=5)
+        async with made as sandbox, _sandbox(client, labels={"owner": "other"}):
+            with pytest.raises(daytona.DaytonaConflictError):
+                await client.create(daytona.CreateSandboxFromSnapshotParams(name="k-2"))
+            assert (await client.get("k-2")).id == sandbox.id
+            query = daytona.ListSandboxesQuery(labels={"owner": "evalcell"}, limit=1)
+            found = [each async for each in client.list(query)]
+            assert [(each.id, each.labels["key"]) for each in found] == [(sandbox.id, "k-2")]
+            assert len([each async for each in client.list(daytona.ListSandboxesQuery(limit=1))]) == 2
 
-                assert found[0].auto_destroy_at
-                assert daytona_server.state().machines[0]["network"] is False
-                await sandbox.update_network_settings(network_block_all=False)
-                assert daytona_server.state().machines[0]["network"] is True
-                await sandbox.set_labels({"owner": "evalcell", "more": "1"})
-                await sandbox.refresh_activity()
-                await sandbox.set_ttl(10)
-                await sandbox.stop()
-                with pytest.raises(daytona.DaytonaError) as stopped:
-                    await sandbox.process.exec("true")
-                assert (stopped.value.status_code, stopped.value.code) == (400, "SANDBOX_NOT_STARTED")
-                await sandbox.start()
-                assert (await sandbox.process.exec("echo again")).result == "again\n"
-            assert await _is_gone(client, "k-2")
-
-    asyncio.run(use())
+            assert found[0].auto_destroy_at
+            assert daytona_server.state().machines[0]["network"] is False
+            await sandbox.update_network_settings(network_block_all=False)
+            assert daytona_server.state().machines[0]["network"] is True
+            await sandbox.set_labels({"owner": "evalcell", "more": "1"})
+            await sandbox.refresh_activity()
+            await sandbox.set_ttl(10)
+            await sandbox.stop()
+            with pytest.raises(daytona.DaytonaError) as stopped:
+                await sandbox.process.exec("true")
+            assert (stopped.value.status_code, stopped.value.code) == (400, "SANDBOX_NOT_STARTED")
+            await sandbox.start()
+            assert (await sandbox.process.exec("echo again")).result == "again\n"
+        assert await _is_gone(client, "k-2")
 
 
-def test_what_it_is_refused(daytona_server: Server) -> None:
-    async def use() -> None:
-        async with _client(daytona_server, DAYTONA_API_KEY="dtn_wrong") as stranger:
-            with pytest.raises(daytona.DaytonaAuthenticationError, match="Invalid credentials"):
-                await stranger.create()
-        async with _client(daytona_server) as client:
-            daytona_server.fault("create", "rate", after=7)
-            with pytest.raises(daytona.DaytonaRateLimitError) as busy:
-                await client.create()
-            assert {name.lower(): value for name, value in busy.value.headers.items()}[
-                "retry-after-sandbox-create"
-            ] == "7"
-            daytona_server.fault("create", "full")
-            with pytest.raises(daytona.DaytonaBadRequestError, match="Total CPU limit exceeded"):
-                await client.create()
-            with pytest.raises(daytona.DaytonaError, match="cannot be pulled") as broken:
-                await client.create(daytona.CreateSandboxFromSnapshotParams(name="k-3", target="broken"))
-            assert broken.value.message
-            await client.delete(await client.get("k-3"))
-
-    asyncio.run(use())
+async def test_what_it_is_refused(daytona_server: Server) -> None:
+    async with _client(daytona_server, DAYTONA_API_KEY="dtn_wrong") as stranger:
+        with pytest.raises(daytona.DaytonaAuthenticationError, match="Invalid credentials"):
+            await stranger.create()
+    async with _client(daytona_server) as client:
+        daytona_server.fault("create", "rate", after=7)
+        with pytest.raises(daytona.DaytonaRateLimitError) as busy:
+            await client.create()
+        assert {name.lower(): value for name, value in busy.value.headers.items()}["retry-after-sandbox-create"] == "7"
+        daytona_server.fault("create", "full")
+        with pytest.raises(daytona.DaytonaBadRequestError, match="Total CPU limit exceeded"):
+            await client.create()
+        with pytest.raises(daytona.DaytonaError, match="cannot be pulled") as broken:
+            await client.create(daytona.CreateSandboxFromSnapshotParams(name="k-3", target="broken"))
+        assert broken.value.message
+        await client.delete(await client.get("k-3"))

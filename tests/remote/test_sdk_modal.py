@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.remote.serving import Server
 
 pytest.importorskip("grpclib")
 
-Test = Callable[["Session"], Awaitable[None]]
+Run = Callable[[], AbstractAsyncContextManager["Session"]]
 
 
 class Session:
@@ -34,23 +35,24 @@ class Session:
 
 
 @pytest.fixture
-def run(modal_server: Server, monkeypatch: pytest.MonkeyPatch) -> Callable[[Test], None]:
+def run(modal_server: Server, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("MODAL_CONFIG_PATH", os.devnull)
     for name, value in modal_server.environment.items():
         monkeypatch.setenv(name, value)
     modal: Any = pytest.importorskip("modal")
 
-    async def main(test: Test) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Session]:
         token = (os.environ["MODAL_TOKEN_ID"], os.environ["MODAL_TOKEN_SECRET"])
         async with await modal.Client.from_credentials.aio(*token) as client:
             app = await modal.App.lookup.aio("sdk", client=client, create_if_missing=True)
             session = Session(modal, client, app)
             try:
-                await test(session)
+                yield session
             finally:
                 await session.end()
 
-    return lambda test: asyncio.run(main(test))
+    return opened
 
 
 async def said(sandbox: Any, *argv: str, stdin: bytes = b"", **more: Any) -> tuple[bytes, bytes, int]:
@@ -62,8 +64,8 @@ async def said(sandbox: Any, *argv: str, stdin: bytes = b"", **more: Any) -> tup
     return out, err, await process.wait.aio()
 
 
-def test_a_command_has_streams_a_code_a_folder_and_variables(run: Callable[[Test], None]) -> None:
-    async def test(session: Session) -> None:
+async def test_a_command_has_streams_a_code_a_folder_and_variables(run: Run) -> None:
+    async with run() as session:
         sandbox = await session.create(workdir="/tmp", env={"A": "of the sandbox", "B": "b"})
         assert await said(sandbox, "sh", "-c", "cat; echo err >&2; exit 3", stdin=b"in") == (b"in", b"err\n", 3)
         assert await said(sandbox, "sh", "-c", "kill -9 $$") == (b"", b"", 137)
@@ -77,33 +79,25 @@ def test_a_command_has_streams_a_code_a_folder_and_variables(run: Callable[[Test
         with pytest.raises(session.modal.exception.InvalidError):
             await sandbox.exec.aio("pwd", workdir="/nowhere")
 
-    run(test)
 
-
-def test_a_command_over_its_time_is_ended_with_all_that_it_started(
-    run: Callable[[Test], None], modal_server: Server
-) -> None:
-    async def test(session: Session) -> None:
+async def test_a_command_over_its_time_is_ended_with_all_that_it_started(run: Run, modal_server: Server) -> None:
+    async with run() as session:
         sandbox = await session.create()
         assert await said(sandbox, "sh", "-c", "echo before; sleep 600; true", timeout=1) == (b"before\n", b"", -1)
         await modal_server.until_processes(0)  # the SDK has a clock of its own, which may be ahead
 
-    run(test)
 
-
-def test_what_broke_off_is_read_on(run: Callable[[Test], None], modal_server: Server) -> None:
-    async def test(session: Session) -> None:
+async def test_what_broke_off_is_read_on(run: Run, modal_server: Server) -> None:
+    async with run() as session:
         sandbox = await session.create()
         modal_server.fault("start", "cut-frame:2")
         modal_server.fault("stdin", "cut-after")
         out, _, code = await said(sandbox, "sh", "-c", "cat; for i in 1 2 3; do echo $i; sleep 0.1; done", stdin=b"0\n")
         assert (out, code) == (b"0\n1\n2\n3\n", 0)
 
-    run(test)
 
-
-def test_a_name_is_of_one_live_sandbox(run: Callable[[Test], None]) -> None:
-    async def test(session: Session) -> None:
+async def test_a_name_is_of_one_live_sandbox(run: Run) -> None:
+    async with run() as session:
         of = session.modal.exception
         first = await session.create(name="one")
         with pytest.raises(of.AlreadyExistsError):
@@ -116,11 +110,9 @@ def test_a_name_is_of_one_live_sandbox(run: Callable[[Test], None]) -> None:
             await session.modal.Sandbox.from_name.aio("sdk", "one", client=session.client)
         assert (await session.create(name="one")).object_id != first.object_id
 
-    run(test)
 
-
-def test_sandboxes_are_listed_by_tags(run: Callable[[Test], None]) -> None:
-    async def test(session: Session) -> None:
+async def test_sandboxes_are_listed_by_tags(run: Run) -> None:
+    async with run() as session:
         wanted = [await session.create(tags={"owner": "me", "n": str(n)}) for n in range(2)]
         other = await session.create(tags={"owner": "you"})
 
@@ -135,11 +127,9 @@ def test_sandboxes_are_listed_by_tags(run: Callable[[Test], None]) -> None:
         await wanted[0].terminate.aio()
         assert await owned("me") == {wanted[1].object_id, other.object_id}
 
-    run(test)
 
-
-def test_a_sandbox_that_ended_runs_nothing(run: Callable[[Test], None]) -> None:
-    async def test(session: Session) -> None:
+async def test_a_sandbox_that_ended_runs_nothing(run: Run) -> None:
+    async with run() as session:
         of = session.modal.exception
         sandbox = await session.create()
         running = asyncio.create_task(said(sandbox, "sleep", "600"))
@@ -157,11 +147,9 @@ def test_a_sandbox_that_ended_runs_nothing(run: Callable[[Test], None]) -> None:
         with pytest.raises(of.NotFoundError):
             await session.modal.Sandbox.from_id.aio("sb-none", client=session.client)
 
-    run(test)
 
-
-def test_a_sandbox_ends_by_itself(run: Callable[[Test], None]) -> None:
-    async def test(session: Session) -> None:
+async def test_a_sandbox_ends_by_itself(run: Run) -> None:
+    async with run() as session:
         of = session.modal.exception
         short, idle = await session.create(timeout=1), await session.create(idle_timeout=1)
         busy = await session.create(idle_timeout=1)
@@ -173,36 +161,28 @@ def test_a_sandbox_ends_by_itself(run: Callable[[Test], None]) -> None:
         assert await running == (b"", b"", 0)
         assert await busy.poll.aio() is None
 
-    run(test)
 
-
-def test_a_blocked_network_is_blocked(run: Callable[[Test], None], modal_server: Server) -> None:
+async def test_a_blocked_network_is_blocked(run: Run, modal_server: Server) -> None:
     port = modal_server.url.rpartition(":")[2]
     reach = f"import socket; socket.create_connection(('127.0.0.1', {port}), 3)"
 
-    async def test(session: Session) -> None:
+    async with run() as session:
         network, none = await session.create(), await session.create(block_network=True)
         assert (await said(network, "python3", "-c", reach))[2] == 0
         assert (await said(none, "python3", "-c", reach))[2] == 1
 
-    run(test)
 
-
-def test_a_wrong_token_is_refused(run: Callable[[Test], None]) -> None:
-    async def test(session: Session) -> None:
+async def test_a_wrong_token_is_refused(run: Run) -> None:
+    async with run() as session:
         modal = session.modal
         async with await modal.Client.from_credentials.aio(os.environ["MODAL_TOKEN_ID"], "as-wrong") as client:
             for asked in (client.hello.aio(), modal.App.lookup.aio("sdk", client=client)):
                 with pytest.raises(modal.exception.AuthError):
                     await asked
 
-    run(test)
 
-
-def test_an_image_that_cannot_be_built_says_why(run: Callable[[Test], None]) -> None:
-    async def test(session: Session) -> None:
+async def test_an_image_that_cannot_be_built_says_why(run: Run) -> None:
+    async with run() as session:
         image = session.image.run_commands("echo this is why >&2; exit 7")
         with pytest.raises(session.modal.exception.ImageBuildError, match="this is why"):
             await image.build.aio(session.app)
-
-    run(test)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,6 @@ from tests.remote.serving import Server
 
 sdk = pytest.importorskip("vercel.sandbox", reason="Vercel's SDK is not there; run: pip install vercel==0.12.1")
 
-Work = Callable[..., Awaitable[None]]
 IMAGE = "vercel/sandbox/python:3.14"
 
 
@@ -29,20 +29,18 @@ def options(server: Server, **instead: str) -> object:
     return sdk.SandboxServiceOptions(base_url=there["EVALCELL_VERCEL_URL"], credentials_factory=credentials)
 
 
-def run(server: Server, work: Work, **instead: str) -> None:
-    async def main() -> None:
-        client = sdk.SandboxClient.create(options=options(server, **instead))
-        try:
-            async with asyncio.timeout(40):
-                await work(client)
-        finally:
-            await client.aclose()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def run(server: Server, **instead: str) -> AsyncIterator[Any]:
+    client = sdk.SandboxClient.create(options=options(server, **instead))
+    try:
+        async with asyncio.timeout(40):
+            yield client
+    finally:
+        await client.aclose()
 
 
-def test_commands(vercel_server: Server) -> None:
-    async def work(client: Any) -> None:
+async def test_commands(vercel_server: Server) -> None:
+    async with run(vercel_server) as client:
         made = client.create_sandbox(name="s-commands", image=IMAGE, execution_time_limit=60, env={"A": "1", "B": "1"})
         async with made as sandbox:
             assert (sandbox.name, sandbox.status, sandbox.cwd) == ("s-commands", "running", "/vercel/sandbox")
@@ -62,49 +60,41 @@ def test_commands(vercel_server: Server) -> None:
             with pytest.raises(sdk.SandboxApiError) as refused:
                 await sandbox.run_process("no-such-program")
             assert refused.value.status_code == 400
-
-    run(vercel_server, work)
     assert vercel_server.state().machines == []
 
 
-def test_commands_that_go_on(vercel_server: Server) -> None:
-    async def work(client: Any) -> None:
-        async with client.create_sandbox(name="s-going-on") as sandbox:
-            process = await sandbox.create_process("sh", ["-c", "read a; echo $a; sleep 50"], stdin=subprocess.PIPE)
-            assert process.returncode is None
-            await process.stdin.send(b"hello\n")
-            same = await sandbox.get_process(process.id)
-            assert await same.stdout.readline() == "hello\n"
-            assert [p.id for p in await sandbox.query_processes()] == [process.id]
-            await same.kill()
-            assert await process.wait() == 137
-            assert (await process.communicate())[0] == "hello\n"
-            lost = await sandbox.create_process("sleep", ["50"])
-            await sandbox.stop()
-            with pytest.raises(sdk.SandboxError):
-                await lost.wait()
-
-    run(vercel_server, work)
+async def test_commands_that_go_on(vercel_server: Server) -> None:
+    async with run(vercel_server) as client, client.create_sandbox(name="s-going-on") as sandbox:
+        process = await sandbox.create_process("sh", ["-c", "read a; echo $a; sleep 50"], stdin=subprocess.PIPE)
+        assert process.returncode is None
+        await process.stdin.send(b"hello\n")
+        same = await sandbox.get_process(process.id)
+        assert await same.stdout.readline() == "hello\n"
+        assert [p.id for p in await sandbox.query_processes()] == [process.id]
+        await same.kill()
+        assert await process.wait() == 137
+        assert (await process.communicate())[0] == "hello\n"
+        lost = await sandbox.create_process("sleep", ["50"])
+        await sandbox.stop()
+        with pytest.raises(sdk.SandboxError):
+            await lost.wait()
 
 
-def test_files(vercel_server: Server) -> None:
-    async def work(client: Any) -> None:
-        async with client.create_sandbox(name="s-files") as sandbox:
-            await sandbox.fs.write_bytes("deep/er/a.bin", bytes(range(256)) * 1000)
-            assert await sandbox.fs.read_bytes("deep/er/a.bin") == bytes(range(256)) * 1000
-            await sandbox.fs.write_text("/tmp/b.txt", "é")
-            assert await sandbox.fs.read_text("/tmp/b.txt") == "é"
-            await sandbox.fs.mkdir("empty")
-            assert {entry.path for entry in await sandbox.fs.listdir(".")} == {"deep", "empty"}
-            assert not await sandbox.fs.exists("nothing")
-            with pytest.raises(sdk.SandboxPathNotFoundError):
-                await sandbox.fs.read_bytes("nothing")
-
-    run(vercel_server, work)
+async def test_files(vercel_server: Server) -> None:
+    async with run(vercel_server) as client, client.create_sandbox(name="s-files") as sandbox:
+        await sandbox.fs.write_bytes("deep/er/a.bin", bytes(range(256)) * 1000)
+        assert await sandbox.fs.read_bytes("deep/er/a.bin") == bytes(range(256)) * 1000
+        await sandbox.fs.write_text("/tmp/b.txt", "é")
+        assert await sandbox.fs.read_text("/tmp/b.txt") == "é"
+        await sandbox.fs.mkdir("empty")
+        assert {entry.path for entry in await sandbox.fs.listdir(".")} == {"deep", "empty"}
+        assert not await sandbox.fs.exists("nothing")
+        with pytest.raises(sdk.SandboxPathNotFoundError):
+            await sandbox.fs.read_bytes("nothing")
 
 
-def test_a_stopped_sandbox_comes_back_and_a_deleted_one_does_not(vercel_server: Server) -> None:
-    async def work(client: Any) -> None:
+async def test_a_stopped_sandbox_comes_back_and_a_deleted_one_does_not(vercel_server: Server) -> None:
+    async with run(vercel_server) as client:
         sandbox = await client.create_sandbox(name="s-stopped", tags={"team": "a"}, persistent=False)
         first = sandbox.current_session_id
         await sandbox.stop()
@@ -120,11 +110,9 @@ def test_a_stopped_sandbox_comes_back_and_a_deleted_one_does_not(vercel_server: 
             await client.get_sandbox(name="s-stopped")
         assert (gone.value.status_code, gone.value.code) == (404, "not_found")
 
-    run(vercel_server, work)
 
-
-def test_lists_by_tag_page_by_page(vercel_server: Server) -> None:
-    async def work(client: Any) -> None:
+async def test_lists_by_tag_page_by_page(vercel_server: Server) -> None:
+    async with run(vercel_server) as client:
         made = [await client.create_sandbox(name=f"s-list-{n}", tags={"half": str(n % 2)}) for n in range(5)]
         query = sdk.SandboxQueryByName(
             name_prefix="s-list-", sort_order="asc", tag=sdk.TagFilter(key="half", value="0")
@@ -134,11 +122,9 @@ def test_lists_by_tag_page_by_page(vercel_server: Server) -> None:
         for sandbox in made:
             await sandbox.destroy()
 
-    run(vercel_server, work)
 
-
-def test_life_and_network(vercel_server: Server) -> None:
-    async def work(client: Any) -> None:
+async def test_life_and_network(vercel_server: Server) -> None:
+    async with run(vercel_server) as client:
         closed = sdk.NetworkPolicy.deny_all()
         async with client.create_sandbox(name="s-life", execution_time_limit=60) as sandbox:
             reach = f"import socket; socket.create_connection(('127.0.0.1', {urlsplit(vercel_server.url).port}), 5)"
@@ -153,11 +139,9 @@ def test_life_and_network(vercel_server: Server) -> None:
                 await asyncio.sleep(0.1)
             assert vercel_server.state().machines == []
 
-    run(vercel_server, work)
 
-
-def test_refusals(vercel_server: Server) -> None:
-    async def work(client: Any) -> None:
+async def test_refusals(vercel_server: Server) -> None:
+    async with run(vercel_server) as client:
         sandbox = await client.create_sandbox(name="s-twice")
         with pytest.raises(sdk.SandboxApiError, match="already exists") as twice:
             await client.create_sandbox(name="s-twice")
@@ -167,11 +151,7 @@ def test_refusals(vercel_server: Server) -> None:
         same, created = await client.get_or_create_sandbox(name="s-twice")
         assert (same.current_session_id, created) == (sandbox.current_session_id, False)
         await sandbox.destroy()
-
-    async def without(client: Any) -> None:
+    async with run(vercel_server, VERCEL_TOKEN="another") as client:
         with pytest.raises(sdk.SandboxApiError) as refused:
             await client.create_sandbox(name="s-nobody")
         assert refused.value.status_code == 403
-
-    run(vercel_server, work)
-    run(vercel_server, without, VERCEL_TOKEN="another")

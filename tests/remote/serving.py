@@ -169,6 +169,8 @@ class Server:
 
     def __init__(self, module: str, process: subprocess.Popen[bytes], line: dict[str, Any]) -> None:
         self.module = module
+        self.name = module.rpartition(".")[2].removesuffix("_server")
+        """Its provider's."""
         self.url: str = line.pop("url")
         self.environment: dict[str, str] = line.pop("environment")
         """What our provider and the SDK need to reach it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from sandboxes.remote.e2b.connect_protocol import ConnectError
 from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import CommandResult, Machine, ProviderError, RefusedError, UnreachableError
 from tests.remote.e2b_server import KEY
-from tests.remote.e2b_use import listed, order, ran
+from tests.remote.use import listed, order, told
 
 Reply = tuple[int, bytes]
 
@@ -38,20 +39,18 @@ class Enemy:
         await asyncio.sleep(0.05)  # the rest of what is asked may still be on its way
         writer.close()
 
-    def meet(self, work: Callable[[E2BProvider, Machine], Awaitable[None]]) -> None:
-        async def body() -> None:
-            server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            provider = E2BProvider({"E2B_API_KEY": KEY, "E2B_API_URL": url, "E2B_SANDBOX_URL": url})
-            machine = provider._machine({"sandboxID": "i1", "envdAccessToken": "t0"}, "k")
-            try:
-                async with asyncio.timeout(20):
-                    await work(provider, machine)
-            finally:
-                await provider.close()
-                server.close()
-
-        asyncio.run(body())
+    @asynccontextmanager
+    async def meet(self) -> AsyncIterator[tuple[E2BProvider, Machine]]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        provider = E2BProvider({"E2B_API_KEY": KEY, "E2B_API_URL": url, "E2B_SANDBOX_URL": url})
+        machine = provider._machine({"sandboxID": "i1", "envdAccessToken": "t0"}, "k")
+        try:
+            async with asyncio.timeout(20):
+                yield provider, machine
+        finally:
+            await provider.close()
+            server.close()
 
 
 def event(**fields: Any) -> bytes:
@@ -65,14 +64,12 @@ def stream(*frames: bytes) -> Reply:
 END = event(end={"exited": True, "status": "exit status 0"})
 
 
-def test_the_key_never_reaches_a_machine_nor_the_token_the_service() -> None:
+async def test_the_key_never_reaches_a_machine_nor_the_token_the_service() -> None:
     enemy = Enemy((200, b"[]"), stream(END), (204, b""))
 
-    async def work(provider: E2BProvider, machine: Machine) -> None:
-        assert (await ran(provider, machine, "true", input=b"x"))[0].code == 0
+    async with enemy.meet() as (provider, machine):
+        assert (await told(provider, machine, "true", input=b"x"))[0].code == 0
         await provider.kill("i1/../../x?y")
-
-    enemy.meet(work)
     assert all(KEY not in asked and "t0" in asked for asked in enemy.asked[:2])
     assert KEY in enemy.asked[2]
     assert "t0" not in enemy.asked[2]
@@ -94,12 +91,10 @@ def test_the_key_never_reaches_a_machine_nor_the_token_the_service() -> None:
         {"envdAccessToken": ["t"]},
     ],
 )
-def test_a_reply_that_leads_elsewhere_is_not_followed(reply: dict[str, Any]) -> None:
-    async def work(provider: E2BProvider, machine: Machine) -> None:
+async def test_a_reply_that_leads_elsewhere_is_not_followed(reply: dict[str, Any]) -> None:
+    async with Enemy((201, json.dumps({"sandboxID": "i1", **reply}).encode())).meet() as (provider, _):
         with pytest.raises(UnreachableError):
             await provider.create(order())
-
-    Enemy((201, json.dumps({"sandboxID": "i1", **reply}).encode())).meet(work)
 
 
 def test_machines_are_reached_where_the_reply_says_by_https() -> None:
@@ -110,21 +105,17 @@ def test_machines_are_reached_where_the_reply_says_by_https() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", b"7", b"[" * 100_000, b'[{"metadata":{"owner":"evalcell"}}]'])
-def test_a_list_that_is_none_is_unreachable(body: bytes) -> None:
-    async def work(provider: E2BProvider, machine: Machine) -> None:
+async def test_a_list_that_is_none_is_unreachable(body: bytes) -> None:
+    async with Enemy((200, body)).meet() as (provider, _):
         with pytest.raises(UnreachableError):
             await listed(provider)
 
-    Enemy((200, body)).meet(work)
 
-
-def test_a_list_without_an_end_is_left() -> None:
-    async def work(provider: E2BProvider, machine: Machine) -> None:
+async def test_a_list_without_an_end_is_left() -> None:
+    enemy = Enemy((200, b"[]"), headers="X-Next-Token: more\r\n")
+    async with enemy.meet() as (provider, _):
         with pytest.raises(UnreachableError, match="does not end"):
             await provider.find("k")
-
-    enemy = Enemy((200, b"[]"), headers="X-Next-Token: more\r\n")
-    enemy.meet(work)
     assert len(enemy.asked) == 100
 
 
@@ -140,11 +131,9 @@ def test_a_list_without_an_end_is_left() -> None:
         ([event(data={"stderr": base64.b64encode(b"\xff").decode()}), END], CommandResult(0, "\ufffd")),
     ],
 )
-def test_how_commands_end(frames: list[bytes], ended: CommandResult) -> None:
-    async def work(provider: E2BProvider, machine: Machine) -> None:
-        assert (await ran(provider, machine, "true"))[0] == ended
-
-    Enemy(stream(event(start={"pid": 1}), *frames)).meet(work)
+async def test_how_commands_end(frames: list[bytes], ended: CommandResult) -> None:
+    async with Enemy(stream(event(start={"pid": 1}), *frames)).meet() as (provider, machine):
+        assert (await told(provider, machine, "true"))[0] == ended
 
 
 @pytest.mark.parametrize(
@@ -164,12 +153,10 @@ def test_how_commands_end(frames: list[bytes], ended: CommandResult) -> None:
         ([event(start={}), b"\2\0\0\0\x30" + b'{"error":{"code":"invalid_argument"}}'.ljust(48)], UnreachableError),
     ],
 )
-def test_streams_that_are_unclear(frames: list[bytes], kind: type[ProviderError]) -> None:
-    async def work(provider: E2BProvider, machine: Machine) -> None:
+async def test_streams_that_are_unclear(frames: list[bytes], kind: type[ProviderError]) -> None:
+    async with Enemy(stream(*frames)).meet() as (provider, machine):
         with pytest.raises(kind):
-            await ran(provider, machine, "true")
-
-    Enemy(stream(*frames)).meet(work)
+            await told(provider, machine, "true")
 
 
 def test_envelopes_may_be_cut_anywhere() -> None:

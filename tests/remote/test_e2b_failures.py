@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import (
     BusyError,
     Command,
@@ -19,8 +18,8 @@ from sandboxes.remote.provider import (
     UnreachableError,
 )
 from tests.remote.e2b_server import KEY
-from tests.remote.e2b_use import listed, order, ran, using
 from tests.remote.serving import Server
+from tests.remote.use import listed, opened, order, told
 
 
 @pytest.mark.parametrize(
@@ -43,10 +42,10 @@ from tests.remote.serving import Server
         ("cut-before", {}, UnreachableError),
     ],
 )
-def test_failures_of_the_control_plane(
+async def test_failures_of_the_control_plane(
     e2b_server: Server, do: str, more: dict[str, Any], kind: type[ProviderError]
 ) -> None:
-    async def work(provider: E2BProvider) -> None:
+    async with opened(e2b_server) as provider:
         e2b_server.fault("create", do, **more)
         with pytest.raises(kind) as failed:
             await provider.create(order())
@@ -54,14 +53,12 @@ def test_failures_of_the_control_plane(
         assert getattr(failed.value, "after", None) == {"rate": 3, "status:503": 7}.get(do)
         assert getattr(failed.value, "sent", True)
         assert ("E2B_API_KEY" in str(failed.value)) == (do in ("status:401", "status:403"))
-
-    using(e2b_server.environment, work)
     assert e2b_server.state().created == 0
 
 
 @pytest.mark.parametrize("op", ["find", "list", "connect", "extend", "network", "kill"])
-def test_failures_of_every_request(e2b_server: Server, op: str) -> None:
-    async def work(provider: E2BProvider) -> None:
+async def test_failures_of_every_request(e2b_server: Server, op: str) -> None:
+    async with opened(e2b_server) as provider:
         machine = await provider.create(order())
         asked: dict[str, Callable[[], Awaitable[Any]]] = {
             "find": lambda: provider.find(machine.key),
@@ -87,11 +84,9 @@ def test_failures_of_every_request(e2b_server: Server, op: str) -> None:
         if op != "kill":
             await provider.kill(machine.id)
 
-    using(e2b_server.environment, work)
 
-
-def test_a_machine_that_is_being_killed_is_not_found(e2b_server: Server) -> None:
-    async def work(provider: E2BProvider) -> None:
+async def test_a_machine_that_is_being_killed_is_not_found(e2b_server: Server) -> None:
+    async with opened(e2b_server) as provider:
         machine = await provider.create(order())
         e2b_server.fault("connect", "status:409")
         assert await provider.find(machine.key) is None
@@ -100,38 +95,16 @@ def test_a_machine_that_is_being_killed_is_not_found(e2b_server: Server) -> None
             await provider.kill(machine.id)
         await provider.kill(machine.id)
 
-    using(e2b_server.environment, work)
 
-
-def test_a_wrong_key_or_template_names_the_next_step(e2b_server: Server) -> None:
-    async def wrong_key(provider: E2BProvider) -> None:
+async def test_a_wrong_key_or_template_names_the_next_step(e2b_server: Server) -> None:
+    async with opened(e2b_server, E2B_API_KEY="e2b_" + "f" * 40) as provider:
         with pytest.raises(RefusedError, match="set E2B_API_KEY"):
             await provider.create(order())
         with pytest.raises(RefusedError, match="set E2B_API_KEY"):
             await listed(provider)
-
-    async def wrong_template(provider: E2BProvider) -> None:
+    async with opened(e2b_server, EVALCELL_E2B_TEMPLATE="mine") as provider:
         with pytest.raises(RefusedError, match=r"check EVALCELL_E2B_TEMPLATE \(mine\)"):
             await provider.create(order())
-
-    using(e2b_server.environment | {"E2B_API_KEY": "e2b_" + "f" * 40}, wrong_key)
-    using(e2b_server.environment | {"EVALCELL_E2B_TEMPLATE": "mine"}, wrong_template)
-
-
-def test_an_order_whose_answer_is_lost_is_found_again(e2b_server: Server) -> None:
-    async def work(provider: E2BProvider) -> None:
-        wanted = order()
-        e2b_server.fault("create", "cut-after")
-        with pytest.raises(UnreachableError) as failed:
-            await provider.create(wanted)
-        assert failed.value.sent
-        found = await provider.find(wanted.key)
-        assert found is not None
-        assert (await provider.create(wanted)).id == found.id
-        await provider.kill(found.id)
-
-    using(e2b_server.environment, work)
-    assert e2b_server.state().created == 1
 
 
 @pytest.mark.parametrize(
@@ -152,27 +125,25 @@ def test_an_order_whose_answer_is_lost_is_found_again(e2b_server: Server) -> Non
         ("start", "die-frame:2", UnreachableError, True),
     ],
 )
-def test_failures_on_the_way_to_a_machine(
+async def test_failures_on_the_way_to_a_machine(
     e2b_server: Server, op: str, do: str, kind: type[ProviderError], sent: bool | None
 ) -> None:
-    async def work(provider: E2BProvider) -> None:
+    async with opened(e2b_server) as provider:
         machine = await provider.create(order())
         e2b_server.fault(op, do)
         with pytest.raises(kind) as failed:
-            await ran(provider, machine, "sh", "-c", "echo ran; cat", input=b"x")
+            await told(provider, machine, "sh", "-c", "echo ran; cat", input=b"x")
         assert getattr(failed.value, "sent", None) == sent
         assert e2b_server.state().requests.get("start", 0) == (op == "start")
         with suppress(GoneError):  # it has died
             await provider.kill(machine.id)
 
-    using(e2b_server.environment, work)
 
-
-def test_a_stream_that_is_cut_is_never_taken_for_an_end(e2b_server: Server) -> None:
+async def test_a_stream_that_is_cut_is_never_taken_for_an_end(e2b_server: Server) -> None:
     # start, two pieces of stdout, the end, the end of the stream
     script = "echo one; sleep 0.2; echo two"
 
-    async def work(provider: E2BProvider) -> None:
+    async with opened(e2b_server) as provider:
         machine = await provider.create(order())
         for number in range(1, 5):
             heard: list[bytes] = []
@@ -182,8 +153,6 @@ def test_a_stream_that_is_cut_is_never_taken_for_an_end(e2b_server: Server) -> N
             assert failed.value.sent
             assert b"".join(heard) == b"one\ntwo\n"[: 4 * max(0, number - 2)]
         e2b_server.fault("start", "cut-frame:5")
-        assert (await ran(provider, machine, "sh", "-c", script))[0].code == 0
+        assert (await told(provider, machine, "sh", "-c", script))[0].code == 0
         await provider.kill(machine.id)
-
-    using(e2b_server.environment, work)
     assert e2b_server.state().requests["start"] == 5

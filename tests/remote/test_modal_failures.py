@@ -21,8 +21,8 @@ from sandboxes.remote.provider import (
     RefusedError,
     UnreachableError,
 )
-from tests.remote.modal_use import MB, machine, order, run, sh, told
 from tests.remote.serving import Server
+from tests.remote.use import machine, opened, order, sh, told
 
 pytest.importorskip("grpclib", reason="the SDK is not here; run: pip install 'evalcell[modal]'")
 
@@ -33,10 +33,10 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODAL_MAX_THROTTLE_WAIT", "0")
 
 
-def test_a_machine_that_is_gone(modal_server: Server) -> None:
-    async def work(provider: ModalProvider) -> None:
+async def test_a_machine_that_is_gone(modal_server: Server) -> None:
+    async with opened(modal_server) as provider:
         async with machine(provider) as made:
-            running = asyncio.create_task(told(provider, made, sh("cat; sleep 60", os.urandom(3 * MB))))
+            running = asyncio.create_task(told(provider, made, sh("cat; sleep 60", os.urandom(3 << 20))))
             await asyncio.sleep(0.5)
             modal_server.die(made.id)
             with pytest.raises(GoneError):
@@ -45,8 +45,6 @@ def test_a_machine_that_is_gone(modal_server: Server) -> None:
                 await told(provider, made, sh("true"))
         with pytest.raises(GoneError):
             await told(provider, made, sh("true"))
-
-    run(modal_server, work)
 
 
 CREATION: list[tuple[str, float | None, int, type[ProviderError]]] = [
@@ -64,8 +62,8 @@ CREATION: list[tuple[str, float | None, int, type[ProviderError]]] = [
 ]
 
 
-def test_a_creation_that_fails(modal_server: Server) -> None:
-    async def work(provider: ModalProvider) -> None:
+async def test_a_creation_that_fails(modal_server: Server) -> None:
+    async with opened(modal_server) as provider:
         for do, after, times, expected in CREATION:
             modal_server.fault("create", do, times=times, after=after)
             with pytest.raises(expected, match=r"^Modal: ") as caught:
@@ -73,8 +71,6 @@ def test_a_creation_that_fails(modal_server: Server) -> None:
             assert type(caught.value) is expected, do
             assert getattr(caught.value, "after", None) == after
         assert modal_server.state().created == 0
-
-    run(modal_server, work)
 
 
 COMMAND: list[tuple[str, str, type[ProviderError]]] = [
@@ -90,54 +86,45 @@ COMMAND: list[tuple[str, str, type[ProviderError]]] = [
 ]
 
 
-def test_a_command_that_fails(modal_server: Server) -> None:
-    async def work(provider: ModalProvider) -> None:
-        async with machine(provider) as made:
-            for op, do, expected in COMMAND:
-                modal_server.fault(op, do)
-                with pytest.raises(expected):
-                    await told(provider, made, sh("cat; sleep 60", b"in"))
-
-    run(modal_server, work)
+async def test_a_command_that_fails(modal_server: Server) -> None:
+    async with opened(modal_server) as provider, machine(provider) as made:
+        for op, do, expected in COMMAND:
+            modal_server.fault(op, do)
+            with pytest.raises(expected):
+                await told(provider, made, sh("cat; sleep 60", b"in"))
 
 
 @pytest.mark.parametrize("do", ["cut-after", "cut-before", "status:503"])
-def test_what_passes_by_itself_is_not_noticed(modal_server: Server, do: str) -> None:
-    async def work(provider: ModalProvider) -> None:
+async def test_what_passes_by_itself_is_not_noticed(modal_server: Server, do: str) -> None:
+    async with opened(modal_server) as provider:
         for op in ("app", "environment", "image", "token", "create", "start", "stdin", "read", "kill"):
             modal_server.fault(op, do)
         async with machine(provider) as made:
-            assert await told(provider, made, sh("cat; echo end", b"in\n")) == (b"in\nend\n", CommandResult(0))
+            assert await told(provider, made, sh("cat; echo end", b"in\n")) == (CommandResult(0), b"in\nend\n")
         state = modal_server.state()
         assert (state.machines, state.created) == ([], 1)
 
-    run(modal_server, work)
 
-
-def test_a_cancelled_creation_is_found_again(modal_server: Server) -> None:
-    async def work(provider: ModalProvider) -> None:
+async def test_a_cancelled_creation_is_found_again(modal_server: Server) -> None:
+    async with opened(modal_server) as provider:
         modal_server.fault("create", "late:1")
-        creating = asyncio.create_task(provider.create(order()))
+        creating = asyncio.create_task(provider.create(order("one")))
         await asyncio.sleep(0.5)
         creating.cancel()
         with pytest.raises(asyncio.CancelledError):
             await creating
         found = await provider.find("one")
         assert found is not None
-        assert await told(provider, found, sh("echo found")) == (b"found\n", CommandResult(0))
+        assert await told(provider, found, sh("echo found")) == (CommandResult(0), b"found\n")
         await provider.kill(found.id)
 
-    run(modal_server, work)
 
-
-def test_a_wrong_token(modal_server: Server) -> None:
-    async def work(provider: ModalProvider) -> None:
+async def test_a_wrong_token(modal_server: Server) -> None:
+    async with opened(modal_server, MODAL_TOKEN_SECRET="as-wrong") as provider:
         for asked in (provider.create(order()), provider.find("one"), provider.kill("sb-1")):
             with pytest.raises(RefusedError, match="set MODAL_TOKEN_ID") as caught:
                 await asked
             assert "as-wrong" not in str(caught.value)
-
-    run(modal_server, work, MODAL_TOKEN_SECRET="as-wrong")
 
 
 LEAVING = """
@@ -168,17 +155,14 @@ def test_the_sdk_reads_no_file_and_holds_up_no_exit(modal_server: Server, tmp_pa
     modal_server.clear()
 
 
-def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sandboxes.remote.modal.provider._ASKING", 1.0)
 
-    async def work() -> None:
-        values = {"MODAL_TOKEN_ID": "ak", "MODAL_TOKEN_SECRET": "as", "MODAL_SERVER_URL": "http://127.0.0.1:9"}
-        provider = ModalProvider(values)
-        with pytest.raises(UnreachableError, match="no answer") as caught:
-            await provider.open()
-        assert caught.value.sent is False
-
-    asyncio.run(work())
+    values = {"MODAL_TOKEN_ID": "ak", "MODAL_TOKEN_SECRET": "as", "MODAL_SERVER_URL": "http://127.0.0.1:9"}
+    provider = ModalProvider(values)
+    with pytest.raises(UnreachableError, match="no answer") as caught:
+        await provider.open()
+    assert caught.value.sent is False
 
 
 def test_without_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:

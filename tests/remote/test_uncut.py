@@ -12,16 +12,14 @@ from typing import Any
 import pytest
 
 from sandboxes import SandboxLostError, SandboxUnavailableError
-from sandboxes.remote.e2b.provider import E2BProvider
 from sandboxes.remote.provider import GoneError, Order, RefusedError
 from tests.cli.commands import evalcell
 from tests.packages.wheels import wheel
-from tests.remote import daytona_use
-from tests.remote.e2b_use import order, ran, using
 from tests.remote.room import bubblewrap
 from tests.remote.serving import Server
 from tests.remote.speaker import Memory, Speaker
 from tests.remote.trying import Trying, at
+from tests.remote.use import TAGS, opened, order, told
 from tests.remote.ways import WAYS, Running, asked, refused, rows
 
 SCRIPT = """
@@ -107,59 +105,50 @@ def test_a_try_names_the_step_that_fails_and_the_next_one(trying: Trying) -> Non
     assert trying.server.state().machines == []
 
 
-def test_a_self_hosted_e2b_makes_machines_in_version_1(uncutting: tuple[str, Server]) -> None:
+async def test_a_self_hosted_e2b_makes_machines_in_version_1(uncutting: tuple[str, Server]) -> None:
     name, server = uncutting
     if name != "e2b":
         pytest.skip("its control plane has one version")
     server.clear()
 
-    async def work(provider: E2BProvider) -> None:
+    async with opened(server) as provider:
         machine = await provider.create(order(network=True))
-        assert (await ran(provider, machine, "echo", "there"))[1] == b"there\n"
+        assert (await told(provider, machine, "echo", "there"))[1] == b"there\n"
         with pytest.raises(RefusedError, match="no PUT /sandboxes/ID/network"):
             await provider.cut_network(machine)
         await provider.kill(machine.id)
         with pytest.raises(GoneError):
             await provider.cut_network(machine)
-
-    using(server.environment, work)
     assert server.state().requests["create"] == 2  # once in vain for version 2
 
 
-def test_daytona_below_its_third_tier_is_asked_once_for_what_it_refuses(uncutting: tuple[str, Server]) -> None:
+async def test_daytona_below_its_third_tier_is_asked_once_for_what_it_refuses(uncutting: tuple[str, Server]) -> None:
     name, server = uncutting
     if name != "daytona":
         pytest.skip("its machines belong to no tier")
     server.clear()
 
-    async def work() -> None:
-        async with daytona_use.opened(server) as provider:
-            open, first, second = [
-                await provider.create(Order(key, daytona_use.TAGS, 300, key == "open", 1 << 30))
-                for key in ("open", "first", "second")
-            ]
-            assert server.state().requests["create"] == 4
-            assert WHY["daytona"] in first.why_online
-            assert first.why_online == second.why_online
-            assert (await provider.find("second")) == second
-            with pytest.raises(RefusedError, match=WHY["daytona"]):
-                await provider.cut_network(open)
-            for machine in (open, first, second):
-                await provider.kill(machine.id)
-
-    asyncio.run(work())
+    async with opened(server) as provider:
+        open, first, second = [
+            await provider.create(Order(key, TAGS, 300, key == "open", 1 << 30)) for key in ("open", "first", "second")
+        ]
+        assert server.state().requests["create"] == 4
+        assert WHY["daytona"] in first.why_online
+        assert first.why_online == second.why_online
+        assert (await provider.find("second")) == second
+        with pytest.raises(RefusedError, match=WHY["daytona"]):
+            await provider.cut_network(open)
+        for machine in (open, first, second):
+            await provider.kill(machine.id)
 
 
-def test_an_older_daytona_that_knows_no_such_request_is_told_apart_from_a_machine_that_is_gone() -> None:
-    async def work() -> None:
-        with Server.start(daytona_use.SERVER, network=False) as server:
-            async with daytona_use.opened(server) as provider:
-                machine = await provider.create(Order("k", daytona_use.TAGS, 300, True, 1 << 30))
-                with pytest.raises(RefusedError, match="no POST /sandbox/ID/network-settings"):
-                    await provider.cut_network(machine)
-                await provider.kill(machine.id)
-
-    asyncio.run(work())
+async def test_an_older_daytona_that_knows_no_such_request_is_told_apart_from_a_machine_that_is_gone() -> None:
+    with Server.start("tests.remote.daytona_server", network=False) as server:
+        async with opened(server) as provider:
+            machine = await provider.create(Order("k", TAGS, 300, True, 1 << 30))
+            with pytest.raises(RefusedError, match="no POST /sandbox/ID/network-settings"):
+                await provider.cut_network(machine)
+            await provider.kill(machine.id)
 
 
 def _uncut(*protects: str) -> Memory:

@@ -16,9 +16,8 @@ from sandboxes.remote.provider import (
     RefusedError,
     UnreachableError,
 )
-from sandboxes.remote.vercel import VercelProvider
 from tests.remote.serving import Server
-from tests.remote.vercel_ways import machine, order, run, told
+from tests.remote.use import machine, opened, order, told
 
 INPUT = [("status:503", 2), ("status:504", 1), ("cut-before", 1), ("cut-after", 2), ("cut-after", 3), ("rate", 3)]
 """What happens to which of the three pieces."""
@@ -55,8 +54,8 @@ FAILURES: list[tuple[str, dict[str, Any], type[ProviderError]]] = [
 ]
 
 
-def test_input_arrives_once_whatever_happens_on_the_way(vercel_server: Server) -> None:
-    async def work(provider: VercelProvider) -> None:
+async def test_input_arrives_once_whatever_happens_on_the_way(vercel_server: Server) -> None:
+    async with opened(vercel_server) as provider:
         data = bytes(range(32, 127)) * 12_000
         async with machine(provider) as made:
             for number, (do, piece) in enumerate(INPUT, start=1):
@@ -66,51 +65,40 @@ def test_input_arrives_once_whatever_happens_on_the_way(vercel_server: Server) -
             # Where the last answer was lost, the command may have ended before it is asked for again.
             assert 4 * len(INPUT) - vercel_server.state().requests["stdin"] in (0, 1)
 
-    run(vercel_server, work)
+
+async def test_input_that_cannot_be_written(vercel_server: Server) -> None:
+    async with opened(vercel_server) as provider, machine(provider) as made:
+        vercel_server.fault("stdin", "status:400")
+        with pytest.raises(UnreachableError, match="input could not be written") as lost:
+            await told(provider, made, "sh", "-c", "cat; sleep 60", input=b"x")
+        assert lost.value.sent
 
 
-def test_input_that_cannot_be_written(vercel_server: Server) -> None:
-    async def work(provider: VercelProvider) -> None:
-        async with machine(provider) as made:
-            vercel_server.fault("stdin", "status:400")
-            with pytest.raises(UnreachableError, match="input could not be written") as lost:
-                await told(provider, made, "sh", "-c", "cat; sleep 60", input=b"x")
-            assert lost.value.sent
-
-    run(vercel_server, work)
-
-
-def test_a_command_is_never_started_twice(vercel_server: Server) -> None:
-    async def work(provider: VercelProvider) -> None:
-        async with machine(provider) as made:
-            for number, (do, expected) in enumerate(STARTS, start=1):
-                vercel_server.fault("start", do)
-                script = "echo said; " + ("sleep 60" if do.startswith("die") else "read a")
-                with pytest.raises(ProviderError) as failed:
-                    await told(provider, made, "sh", "-c", script, input=b"x\n")
-                assert type(failed.value) is expected, do
-                assert getattr(failed.value, "sent", True), do
-                assert vercel_server.state().requests["start"] == number, do
-
-    run(vercel_server, work)
+async def test_a_command_is_never_started_twice(vercel_server: Server) -> None:
+    async with opened(vercel_server) as provider, machine(provider) as made:
+        for number, (do, expected) in enumerate(STARTS, start=1):
+            vercel_server.fault("start", do)
+            script = "echo said; " + ("sleep 60" if do.startswith("die") else "read a")
+            with pytest.raises(ProviderError) as failed:
+                await told(provider, made, "sh", "-c", script, input=b"x\n")
+            assert type(failed.value) is expected, do
+            assert getattr(failed.value, "sent", True), do
+            assert vercel_server.state().requests["start"] == number, do
 
 
-def test_failures(vercel_server: Server) -> None:
-    async def work(provider: VercelProvider) -> None:
-        async with machine(provider) as made:
-            for do, more, expected in FAILURES:
-                vercel_server.fault("network", do, **more)
-                with pytest.raises(ProviderError) as failed:
-                    await provider.cut_network(made)
-                assert type(failed.value) is expected, (do, more)
-                assert getattr(failed.value, "after", None) == {"status:503": 7, "rate": 3}.get(do), do
-                assert vercel_server.environment["VERCEL_TOKEN"] not in str(failed.value)
-
-    run(vercel_server, work)
+async def test_failures(vercel_server: Server) -> None:
+    async with opened(vercel_server) as provider, machine(provider) as made:
+        for do, more, expected in FAILURES:
+            vercel_server.fault("network", do, **more)
+            with pytest.raises(ProviderError) as failed:
+                await provider.cut_network(made)
+            assert type(failed.value) is expected, (do, more)
+            assert getattr(failed.value, "after", None) == {"status:503": 7, "rate": 3}.get(do), do
+            assert vercel_server.environment["VERCEL_TOKEN"] not in str(failed.value)
 
 
-def test_a_machine_that_cannot_be_deleted_yet_is_not_said_to_be_gone(vercel_server: Server) -> None:
-    async def work(provider: VercelProvider) -> None:
+async def test_a_machine_that_cannot_be_deleted_yet_is_not_said_to_be_gone(vercel_server: Server) -> None:
+    async with opened(vercel_server) as provider:
         made = await provider.create(order("evalcell-late"))
         vercel_server.fault("kill", "status:422", code="sandbox_stopping")
         with pytest.raises(UnreachableError):
@@ -118,11 +106,9 @@ def test_a_machine_that_cannot_be_deleted_yet_is_not_said_to_be_gone(vercel_serv
         assert vercel_server.state().machines == []
         await provider.kill(made.id)
 
-    run(vercel_server, work)
 
-
-def test_a_command_whose_machine_is_killed(vercel_server: Server) -> None:
-    async def work(provider: VercelProvider) -> None:
+async def test_a_command_whose_machine_is_killed(vercel_server: Server) -> None:
+    async with opened(vercel_server) as provider:
         made = await provider.create(order("evalcell-killed"))
         running = asyncio.create_task(told(provider, made, "sleep", "60"))
         while not vercel_server.state().processes:
@@ -131,26 +117,18 @@ def test_a_command_whose_machine_is_killed(vercel_server: Server) -> None:
         with pytest.raises(GoneError):
             await running
 
-    run(vercel_server, work)
 
-
-def test_who_may_not(vercel_server: Server) -> None:
-    async def refused(provider: VercelProvider) -> None:
+async def test_who_may_not(vercel_server: Server) -> None:
+    async with opened(vercel_server, VERCEL_TOKEN="another-token") as provider:
         with pytest.raises(RefusedError, match="VERCEL_TOKEN") as failed:
             await provider.create(order("evalcell-no"))
         assert "another-token" not in str(failed.value)
-
-    async def elsewhere(provider: VercelProvider) -> None:
+    async with opened(vercel_server, VERCEL_PROJECT_ID="prj_other") as provider:
         with pytest.raises(RefusedError, match="VERCEL_PROJECT_ID"):
             await provider.create(order("evalcell-no"))
         with pytest.raises(RefusedError, match="VERCEL_PROJECT_ID"):
             [found async for found in provider.list()]
-
-    async def nobody(provider: VercelProvider) -> None:
-        with pytest.raises(UnreachableError) as failed:
+    async with opened(vercel_server, EVALCELL_VERCEL_URL="http://127.0.0.1:1") as provider:
+        with pytest.raises(UnreachableError) as unreached:
             await provider.find("evalcell-no")
-        assert not failed.value.sent
-
-    run(vercel_server, refused, VERCEL_TOKEN="another-token")
-    run(vercel_server, elsewhere, VERCEL_PROJECT_ID="prj_other")
-    run(vercel_server, nobody, EVALCELL_VERCEL_URL="http://127.0.0.1:1")
+        assert not unreached.value.sent

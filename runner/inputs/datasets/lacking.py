@@ -185,6 +185,10 @@ def _error(
         why += f" ({', '.join(f'`{word}` of the script is `{p}` here' for p, word in words.items())}"
         null = [p for p in words if p != "output"]
         why += f"; if it can do without, give `{null[0]}` the value null)" if null else ")"
+    elif evaluator.dialect == "promptfoo" and (
+        aside := [p for p in lacking if "." not in p and every.get(p) == PLACEHOLDER]
+    ):
+        why += f" (if the script can do without, give `{aside[0]}` the value null)"
     values = [p for p, path in every.items() if path == PLACEHOLDER and is_setting(p) and p in lacking.values()]
     paths = _by_roles({p: path for p, path in every.items() if p not in values}, binding.by_role)
     return ColumnsError(why, paths, (*settings, *values))

@@ -24,7 +24,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
     fields = set(LLMTestCase.model_fields) - {"input", "actual_output", "expected_output", "metadata"}
     words = set(re.findall(r"\w+", source))
-    own, accepts_any = parameters(kind.__init__)
+    own, accepts_any = parameters(kind)
 
     class Case(LLMTestCase):  # type: ignore[misc]
         """Has the row's columns too, as people set them on their cases."""

@@ -296,3 +296,16 @@ def second(*, output, expected_output=None, **kwargs):
     with pytest.raises(ColumnsError) as caught:
         runner.evaluate(parse_evaluator(source, "script", entry="first"), [{"question": "q", "answer": "a", "n": 1}])
     assert [one for one in caught.value.paths if one.startswith("output")] == ["output.answer"]
+
+
+def test_a_part_that_only_a_column_gives_can_be_left_out() -> None:
+    source = """
+def get_assert(output, context):
+    calls = (context.get("providerResponse") or {}).get("raw", {}).get("tool_calls", [])
+    return {"pass": True, "score": len(calls), "reason": ""}
+"""
+    evaluator = parse_evaluator(source, "script")
+    with pytest.raises(ColumnsError, match="if the script can do without, give `providerResponse` the value null"):
+        runner.evaluate(evaluator, [ROW])
+    mapping = InputMapping(literals={"providerResponse": None})
+    assert runner.evaluate(evaluator, [ROW], mapping=mapping).results[0].score == 0

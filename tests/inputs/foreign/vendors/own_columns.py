@@ -75,6 +75,20 @@ def test_a_case_has_the_columns_that_a_metric_reads_of_it(column: str) -> None:
 
 
 @pytest.mark.timeout(600)
+def test_what_is_set_for_all_rows_is_the_cases_where_the_metric_takes_no_such_argument() -> None:
+    source = (
+        "from deepeval.metrics import BaseMetric\n\n\nclass Plain(BaseMetric):\n    def measure(self, test_case):\n"
+    )
+    source += "        self.score = float(test_case.level == 1)\n        return self.score\n\n"
+    source += "    def is_successful(self):\n        return True\n"
+    mapping = InputMapping(literals={"level": 1})
+    (result,) = runner.evaluate(
+        parse_evaluator(source, "script"), [{"input": "q", "actual_output": "a"}], mapping=mapping
+    ).results
+    assert result.score == 1.0
+
+
+@pytest.mark.timeout(600)
 def test_objects_of_a_row_are_those_that_a_task_returns() -> None:
     items = [{"name": "a"}, {"name": "b"}]
     rows = [{"output": {"items": items}, "expected_output": {"items": items[:most]}} for most in (2, 1)]

@@ -48,8 +48,8 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
 
     module = read_python(evaluator.source, evaluator.name)
     uses = {p: list_use(module, evaluator.called, p) for p in alone}
-    if not any(use.how or use.text for use in uses.values()):
-        return
+    if not any(_may_misfit(p, use, alone[p]) for p, use in uses.items()):
+        return  # before more rows are read
     values = _columns(cases, binding, _ROWS)
     single = {p: some for p, some in _singles(values).items() if p in uses}
     if reference := _several_references(single, uses):
@@ -143,6 +143,13 @@ def _is_listed(some: Sequence[Any]) -> bool:
     """Whether most are texts of lists."""
     lists = [one for one in some if isinstance(one, str) and (kind_of_list(one) or _SEPARATED.fullmatch(one))]
     return 2 * len(lists) > len(some)
+
+
+def _may_misfit(parameter: str, use: ListUse, some: Sequence[Any]) -> bool:
+    """Whether the first row gives a reason to look at others."""
+    if use.how == "list" or (use.how and not isinstance(some[0], str)) or _is_listed(some):
+        return True
+    return use.together and _SEVERAL.search(_plain(parameter)) is not None
 
 
 def _several_references(single: Mapping[str, list[Any]], uses: Mapping[str, ListUse]) -> str:

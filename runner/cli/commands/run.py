@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from importlib import import_module
 from threading import Thread
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -26,13 +26,10 @@ from runner.engine.scoring.worst import safe
 from runner.inputs.datasets.location import is_url
 from runner.results.output.folder import is_folder
 from runner.results.output.manifest import State
+from runner.runs.base import BaseRun
 from runner.runs.run import Run
 from runner.runs.stored import prepare
 from sandboxes.wasm import early
-
-if TYPE_CHECKING:
-    from runner.runs.parts.run import PartsRun
-
 
 _COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}
 """Variables by which rich prints colours where there is no terminal."""
@@ -138,13 +135,13 @@ async def _score(work: Run, progress: Progress) -> None:
                     progress.add(result)
 
 
-def end(work: Run | PartsRun, state: State, error: str | None = None) -> None:
+def end(work: BaseRun, state: State, error: str | None = None) -> None:
     """Write how it ended."""
     if beside := work.end(state, error):
         _tell(f"evalcell: {beside}", "bold red", in_full=True)
 
 
-def _kept(work: Run | PartsRun) -> str:
+def _kept(work: BaseRun) -> str:
     """Where the rows are, in words."""
     written, rows = work.written, work.count
     if not written and work.saved:
@@ -156,7 +153,7 @@ def _kept(work: Run | PartsRun) -> str:
     return "; ".join([*([f"they are in {', '.join(have)}"] if have else []), *short])
 
 
-def _goes_on(work: Run | PartsRun) -> bool:
+def _goes_on(work: BaseRun) -> bool:
     """True if `--resume` goes on with it: its rows are in a folder, and the dataset can be read again."""
     path = work.prepared.request.dataset
     again = path is not None and (is_url(path) or not os.path.exists(path) or os.path.isfile(path)) and path != "-"
@@ -168,7 +165,7 @@ def saved_as(run: str) -> str:
     return f"saved as the run {run}: evalcell runs show {run}"
 
 
-def report(work: Run | PartsRun, options: Options, interrupted: bool, of: str = "") -> int:
+def report(work: BaseRun, options: Options, interrupted: bool, of: str = "") -> int:
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
     summary = work.summary("interrupted" if interrupted else "finished")
     if not options.quiet:
@@ -202,14 +199,14 @@ def exit_code(summary: Summary) -> int:
     return {"failed": GATE_FAILED, "no verdict": COULD_NOT_JUDGE, "done": DONE}[verdict(summary)]
 
 
-def compared(work: Run | PartsRun) -> dict[str, Any]:
+def compared(work: BaseRun) -> dict[str, Any]:
     """The comparison with the baseline, under its key, if there is one."""
     if work.baseline is None or (made := work.baseline.comparison) is None:
         return {}
     return {"comparison": made.model_dump(mode="json")}
 
 
-def _print(work: Run | PartsRun, summary: Summary, options: Options) -> None:
+def _print(work: BaseRun, summary: Summary, options: Options) -> None:
     if options.quiet and not options.as_json:
         return
     from runner.cli.views import render

@@ -8,8 +8,9 @@ The Python API: `evaluate` waits for all results, `stream` yields each result as
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import ExitStack, aclosing
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from runner.core.errors import FailedRowsError
@@ -27,6 +28,7 @@ from runner.inputs.datasets.location import is_pattern
 from runner.results.notebook.progress import NotebookBar, in_notebook
 from runner.results.notebook.waiting import wait
 from runner.results.output.manifest import State
+from runner.runs.base import BaseRun
 from runner.runs.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
 from runner.runs.examples.load import Example, examples_from_rows, find_examples, read_examples
 from runner.runs.parity import Parity, ParityTally, open_cases, prepare_sides, together
@@ -82,12 +84,13 @@ def evaluate(
     files, reports = ([one] if isinstance(one, str | os.PathLike) else one for one in (output, report))
     written, reported = [results_path(file) for file in files], [os.fspath(file) for file in reports]
     if request.dataset is not None and is_pattern(request.dataset):
-        from runner.runs.api.parts import evaluate_parts  # here: most datasets are one file
+        from runner.runs.parts.run import PartsRun  # here: most datasets are one file
 
         with with_whole_call(evaluate, given):
-            return evaluate_parts(
-                request, files=written, reports=reported, resume=resume, overwrite=overwrite, save=save
-            )
+            prepared = replace(prepare(request.model_copy(update={"on": None})), request=request)
+            parts = PartsRun(prepared, files=written, reports=reported, resume=resume, overwrite=overwrite, save=save)
+            with parts.open():
+                return finish(parts, score=parts.score)
     run = Run(
         prepare(request, save=save), files=written, reports=reported, resume=resume, overwrite=overwrite, save=save
     )
@@ -98,11 +101,16 @@ def evaluate(
         return finish(run, progress)
 
 
-def finish(run: Run, progress: bool = True) -> Report:
-    """Wait for all results of a run whose dataset is open. Raises what `evaluate` does."""
+def finish(run: BaseRun, progress: bool = True, score: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Report:
+    """
+    Wait for all results of a run whose dataset is open; one in parts has its own `score`, and keeps no results here.
+
+    Raises what `evaluate` does.
+    """
     results: list[Result] = []
 
     async def collect() -> None:
+        assert isinstance(run, Run)
         async with aclosing(run.grouped_results()) as groups:
             async for group in groups:
                 results.extend(group)
@@ -110,9 +118,9 @@ def finish(run: Run, progress: bool = True) -> Report:
                     for result in group:
                         bar.add(result)
 
-    bar = NotebookBar(run.total()) if progress and in_notebook() else None
+    bar = NotebookBar(run.total()) if progress and score is None and in_notebook() else None
     try:
-        wait(collect, bar)
+        wait(score or collect, bar)
     except BaseException as e:
         how: State = "failed" if isinstance(e, Exception) else "interrupted"
         if bar is not None:
@@ -127,7 +135,7 @@ def finish(run: Run, progress: bool = True) -> Report:
     return _report(run, results, run.summary())
 
 
-def _report(run: Run, results: list[Result], summary: Summary) -> Report:
+def _report(run: BaseRun, results: list[Result], summary: Summary) -> Report:
     made = None if run.baseline is None else run.baseline.comparison
     return Report(results=results, summary=summary, shown=run.shown(), comparison=made, notes=tuple(run.notes))
 

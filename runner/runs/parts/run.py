@@ -19,14 +19,13 @@ from runner.inputs.datasets.notes import repeated_ids
 from runner.results.compare.files import find_source
 from runner.results.compare.rows import source_rows
 from runner.results.output.files import WriteError
-from runner.results.output.folder import part_name
+from runner.results.output.folder import is_folder, part_name
 from runner.results.output.manifest import State
 from runner.results.reports.runs import joined_rows, read_run
 from runner.runs.base import BaseRun
 from runner.runs.parts.crew import Worker, share
 from runner.runs.parts.folder import PartsFolder
 from runner.runs.parts.plan import planned
-from runner.runs.parts.refusals import refuse
 from runner.runs.parts.types import BeginTask, Begun, PartFigures, Plan, RunTask
 from runner.runs.parts.work import Reply
 from runner.runs.parts.workers import workers
@@ -62,7 +61,7 @@ class PartsRun(BaseRun):
         save: bool = False,
     ) -> None:
         self._files = find_files(prepared.request.dataset or "")
-        refuse(prepared, files, save=save)
+        _refuse(prepared, files, save=save)
         super().__init__(prepared, files, reports, lock)
         self.folder = PartsFolder(
             files[0], prepared, self._files, inputs=self._inputs, lock=lock, overwrite=overwrite or resume
@@ -236,3 +235,16 @@ class PartsRun(BaseRun):
 
     def _write_end(self, state: State, summary: Summary, error: str | None) -> None:
         self.folder.end(state, summary, self.notes, error)
+
+
+def _refuse(prepared: Prepared, files: Sequence[str], *, save: bool) -> None:
+    """Raise InputError for what a run in parts cannot do."""
+    if len(files) != 1 or not is_folder(files[0]):
+        raise InputError("a dataset of several files is scored in parts, which go to one folder: add the output run/")
+    if prepared.evaluator.aggregate is not None:
+        raise InputError(
+            "the script has `aggregate`, which needs the results of all rows in one place, and a run in parts leaves "
+            "each part where it is: join the files to one, or take `aggregate` out"
+        )
+    if save:
+        raise InputError("a run in parts stays in its folder; leave save out")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from runner.engine.request import Prepared
 from runner.runs.parts.crew import Worker
 from runner.runs.parts.folder import PartsFolder
-from runner.runs.parts.process import ProcessWorker
+from runner.runs.parts.types import PartLostError, Task
+from runner.runs.parts.work import Progress, Reply, reply_of
+from runner.runs.pool.frames import FrameError
+from runner.runs.pool.process import WorkerProcess
+from runner.runs.pool.types import WorkerLostError
 from sandboxes.cluster.files import read_files
 from sandboxes.cores import cores
 from sandboxes.env import choose_variables
-from sandboxes.shield import every
+from sandboxes.shield import every, finish
 
 
 @asynccontextmanager
@@ -51,3 +57,58 @@ async def _on_cluster(on: str, prepared: Prepared, folder: PartsFolder) -> Async
             await every(worker.close for worker in found)
     finally:
         await connection.close()
+
+
+_COUNTS = 1 << 20
+"""Words on progress that may wait; they come some times a second."""
+
+
+class ProcessWorker:
+    """One worker. It may be started again after it was lost."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"worker {number}"
+        self._number = number
+        self._process: WorkerProcess | None = None
+        self.pid: int | None = None
+        """The process that was started. None: there is none, or it was lost."""
+
+    @property
+    def there(self) -> bool:
+        return self.pid is not None
+
+    async def start(self) -> None:
+        """Start its process, unless it is there. Raises PartLostError."""
+        if self.pid is None:
+            self._process = WorkerProcess(str(self._number), os.environ, alone=False)
+            try:
+                await self._process.start()
+            except WorkerLostError as error:
+                raise PartLostError(f"{self.name} could not be started ({error.why})") from error
+            self.pid = self._process.pid
+
+    async def do(self, task: Task, progress: Progress) -> Reply:
+        """Do a task there. Raises what it raises there, and PartLostError."""
+        process = self._process
+        if process is None or self.pid is None or process.pid != self.pid:
+            await self.close()  # one that is started again has no sandbox
+            raise PartLostError(f"{self.name} was lost")
+        job = None
+        try:
+            job = await process.submit("part", pickle.dumps(task), ahead=_COUNTS)
+            while (frame := await job.next()).header["kind"] == "count":
+                progress(frame.header["count"])
+        except (WorkerLostError, FrameError) as error:
+            await self.close()
+            why = error.why if isinstance(error, WorkerLostError) else str(error)
+            raise PartLostError(f"{self.name} was lost ({why})") from error
+        finally:
+            if job is not None and not job.ended.is_set():
+                await process.stop(job)
+        return await reply_of(frame.payload, task, self.name)
+
+    async def close(self) -> None:
+        """Stop what it does, and end it. Safe twice."""
+        process, self._process, self.pid = self._process, None, None
+        if process is not None:
+            await finish(process.close)

@@ -17,14 +17,14 @@ from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.runs.pool.faults import unreadable
 from runner.runs.pool.frames import PAYLOAD, FrameError, encoded
-from runner.runs.pool.jobs import Job
-from runner.runs.pool.process import WorkerProcess
+from runner.runs.pool.process import Job, WorkerProcess
 from runner.runs.pool.streams import RunStream, Stored
 from runner.runs.pool.types import LOCAL, BusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
-from runner.runs.pool.variables import local_variables, provider_variables, runs_elsewhere
 from sandboxes.base import Problem, SandboxConfig
 from sandboxes.cores import cores
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.packages.settings import NEEDED, PYTHON, install_variables
+from sandboxes.registry import find
 from sandboxes.shield import every, finish
 
 WAITING = 64
@@ -192,3 +192,33 @@ class Pool:
             found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)
             self._workers[name] = WorkerProcess(name, found, secret=name != LOCAL)
         return self._workers[name]
+
+
+_OWN = (
+    *("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TEMP", "TMP", "PYTHONPATH", "PYTHONHOME"),
+    *("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "USER", "LOGNAME"),
+    *("EVALCELL_CACHE_DIR", "EVALCELL_STATE_DIR", "EVALCELL_DENO", "EVALCELL_DEBUG"),
+)
+
+
+def runs_elsewhere(backend: str) -> bool:
+    """Whether the backend's scripts leave this machine. Raises as `registry.find` does."""
+    return find(backend).capabilities.elsewhere
+
+
+def local_variables(own: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, str]:
+    """Those of the worker whose sandboxes run here; `allowed` are those that scripts may be given."""
+    names = {*NEEDED, *PYTHON, *_OWN, *install_variables(own), *allowed}
+    return {name: value for name, value in own.items() if name in names}
+
+
+def provider_variables(own: Mapping[str, str], backend: str, allowed: Iterable[str] = ()) -> dict[str, str]:
+    """
+    Those of the worker of one provider: its credentials, and those of package indexes, as packages are resolved here.
+
+    Raises as `registry.find` does.
+    """
+    provider = getattr(find(backend), "provider", None)
+    names = {*NEEDED, *PYTHON, *_OWN, *install_variables(own), *allowed, *getattr(provider, "variables", ())}
+    prefixes = (f"{backend.upper()}_", f"EVALCELL_{backend.upper()}_")
+    return {name: value for name, value in own.items() if name in names or name.startswith(prefixes)}

@@ -11,8 +11,7 @@ from typing import Any
 from runner.results.store.segments import Segment
 from runner.runs.pool.faults import unreadable
 from runner.runs.pool.frames import Frame, encoded
-from runner.runs.pool.jobs import Job
-from runner.runs.pool.process import WorkerProcess
+from runner.runs.pool.process import Job, WorkerProcess
 from runner.runs.pool.types import (
     AHEAD,
     PoolClosedError,

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from runner.core.errors import InputError
 from runner.core.text import printable
 from runner.results.store.limits import RUN, STORE
-from runner.runs.pool.variables import local_variables
+from runner.runs.pool.pool import local_variables
 
 _SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|KEY|USERNAME|INDEX|URL|PROXY|NETRC", re.IGNORECASE)
 

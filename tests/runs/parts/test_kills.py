@@ -16,8 +16,8 @@ import pytest
 
 from runner.engine.request import RunRequest, prepare
 from runner.runs.parts import plan
-from runner.runs.parts.process import ProcessWorker
 from runner.runs.parts.run import PartsRun
+from runner.runs.parts.workers import ProcessWorker
 from sandboxes.base import SandboxConfig
 from tests.cli.commands import evalcell
 from tests.runs.parts.conftest import SCRIPT, results, rows, summary, write

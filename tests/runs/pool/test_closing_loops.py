@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.runs.parts.process import ProcessWorker
+from runner.runs.parts.workers import ProcessWorker
 from runner.runs.pool.process import WorkerProcess
 from sandboxes.guest.supervisor import procfs
 from sandboxes.packages import tool_process

@@ -12,8 +12,7 @@ import pytest
 from runner.core.errors import ColumnsError, DatasetError, InputError
 from runner.runs.pool.faults import Fault
 from runner.runs.pool.frames import HEADER, PAYLOAD, Frame, FrameError, pack, read
-from runner.runs.pool.jobs import Job
-from runner.runs.pool.process import WorkerProcess
+from runner.runs.pool.process import Job, WorkerProcess
 from runner.runs.pool.streams import _part
 from runner.runs.pool.types import AHEAD, RunEnded, RunSegment, RunStarted
 from sandboxes.errors import SandboxError, SandboxUnavailableError, UnsupportedConfigError

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import Pool, local_variables, provider_variables
 from runner.runs.pool.types import RunJob
-from runner.runs.pool.variables import local_variables, provider_variables
 from sandboxes.base import SandboxConfig
 from sandboxes.guest.supervisor.procfs import descendants
 from tests.runs.pool.jobs import HOUR, LOOPS, Kept, dataset, dry_run, request, started, with_pool, worker_of

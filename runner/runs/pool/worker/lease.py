@@ -6,8 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from runner.runs.pool.worker.turns import Party
-from runner.runs.pool.worker.warm import Loaded, Opened, Sandboxes
+from runner.runs.pool.worker.warm import Loaded, Opened, Party, Sandboxes
 from sandboxes.base import Call, Execution, GroupedProgram, Limits, Problem, Program, Sandbox, Script
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError

@@ -15,6 +15,7 @@ import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from runner.core.doors import speaking
@@ -25,12 +26,12 @@ from runner.runs.pool import frames
 from runner.runs.pool.faults import Fault
 from runner.runs.pool.frames import Frame
 from runner.runs.pool.types import PoolStatus, RunJob, RunSegment, RunStarted
-from runner.runs.pool.worker.memory import held
 from runner.runs.pool.worker.runs import RunTask
 from runner.runs.pool.worker.tries import checked, tried
 from runner.runs.pool.worker.warm import BYTES, Programs, Sandboxes
 from sandboxes import event_loop
 from sandboxes.base import LOG, SandboxConfig
+from sandboxes.guest.supervisor import procfs
 from sandboxes.json_text import writer
 
 _PROGRESS = 0.2  # seconds between two words on how far a part is
@@ -202,3 +203,22 @@ class Worker:
         with suppress(OSError):  # the process that serves has gone, which the reader notices
             self._writer.write(frames.pack(header, payload))
             await self._writer.drain()
+
+
+def held(limit: int) -> int:
+    """
+    Bytes of their own, files that are mapped for reading not counted; 0 where the system does not tell.
+
+    What processes share is counted once if counting it more often would exceed `limit`, as that takes longer.
+    """
+    own = os.getpid()
+    pids = [own, *procfs.descendants(own)]
+    rough = procfs.memory(pids, 1 << 62)
+    return rough if rough <= limit else min(rough, sum(map(_proportional, pids)) or rough)
+
+
+def _proportional(pid: int) -> int:
+    with suppress(OSError, ValueError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("Pss:", "SwapPss:")))
+    return 0

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sandboxes.cluster.folder import HeldFolder, sweep
+from sandboxes.cluster.files import HeldFolder, sweep
 from sandboxes.cluster.guardian import MARK, Guardian
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.shield import finish

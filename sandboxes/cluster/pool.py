@@ -12,14 +12,12 @@ from typing import Any
 from uuid import uuid4
 
 from sandboxes.base import Limits, SandboxConfig, Script
-from sandboxes.cluster.activity import NAMESPACE
-from sandboxes.cluster.budget import Budget
 from sandboxes.cluster.connection import refuse_dead_node
 from sandboxes.cluster.facts import place, refuse_other_program, refuse_other_worker
 from sandboxes.cluster.member import STOP, Member, NotStartedError, WorkerDiedError, ask
 from sandboxes.cluster.races import Races
 from sandboxes.cluster.schedule import AHEAD, Schedule
-from sandboxes.cluster.worker import Reply, Worker
+from sandboxes.cluster.worker import NAMESPACE, Budget, Reply, Worker
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.shield import every
 from sandboxes.wording import DOOR

@@ -7,12 +7,11 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.cluster.budget import pieces
 from sandboxes.cluster.connection import Connection
 from sandboxes.cluster.files import read_files
 from sandboxes.cluster.pool import Workers
 from sandboxes.cluster.schedule import AHEAD
-from sandboxes.cluster.worker import unpacked
+from sandboxes.cluster.worker import pieces, unpacked
 from sandboxes.cores import cores
 from sandboxes.env import choose_variables
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError, UnsupportedConfigError

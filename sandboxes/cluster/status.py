@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from sandboxes.base import Model
-from sandboxes.cluster.activity import NAMESPACE
 from sandboxes.cluster.connection import ADDRESS, Connection, address_of
 from sandboxes.cluster.facts import facts as own_facts
 from sandboxes.cluster.member import last_line
 from sandboxes.cluster.node import node_facts
+from sandboxes.cluster.worker import NAMESPACE
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.shield import finish
 

@@ -7,13 +7,14 @@ import json
 import os
 import pickle
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import suppress
+import socket
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from time import monotonic
 from typing import Any
 
-from sandboxes.base import Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.cluster.activity import Activity
-from sandboxes.cluster.budget import calls_of
+from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.cluster.facts import facts
 from sandboxes.cluster.files import WorkerFiles
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
@@ -178,3 +179,93 @@ def _data(execution: Execution) -> dict[str, Any]:
     if execution.error is not None:
         found["error"] = dict(execution.error)
     return found
+
+
+NAMESPACE = "evalcell"
+"""Of the workers' names, by which `evalcell cluster` finds them."""
+_RECENT = 30.0  # seconds of the rows a second that are shown
+_TOGETHER = 0.5  # seconds that are counted together
+
+
+class Activity:
+    """The rows that a worker has run, and how fast lately."""
+
+    def __init__(self) -> None:
+        self.busy = 0
+        """The batches that it runs now."""
+        self._began = monotonic()
+        self._rows = 0
+        self._recent: deque[list[float]] = deque()  # when rows were done, and how many
+
+    def add(self, rows: int) -> None:
+        """Note rows that were just done."""
+        self._rows += rows
+        now = monotonic()
+        if self._recent and now - self._recent[-1][0] < _TOGETHER:
+            self._recent[-1][1] += rows
+        else:
+            self._recent.append([now, rows])
+            self._shorten()
+
+    def status(self, sandbox: str | None) -> dict[str, Any]:
+        """Data for `WorkerStatus`; `sandbox` is the identity of one that is open."""
+        self._shorten()
+        seconds = monotonic() - self._began
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "sandbox": sandbox,
+            "rows": self._rows,
+            "rows_per_second": sum(rows for _, rows in self._recent) / max(1.0, min(_RECENT, seconds)),
+            "batches": self.busy,
+            "seconds": seconds,
+        }
+
+    def _shorten(self) -> None:
+        while self._recent and monotonic() - self._recent[0][0] > _RECENT:
+            self._recent.popleft()
+
+
+PIECE = 8 << 20
+"""Bytes of a batch's arguments above which it goes in pieces, if its rows share no state."""
+MOST = 256 << 20
+"""Bytes that are on their way at once. A batch that is larger goes alone."""
+
+
+class Budget:
+    """Room for so many bytes."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._held = 0
+        self._change = asyncio.Condition()
+
+    @asynccontextmanager
+    async def hold(self, size: int) -> AsyncGenerator[None, None]:
+        """Wait for room, and keep it meanwhile."""
+        async with self._change:
+            await self._change.wait_for(lambda: not self._held or self._held + size <= self._most)
+            self._held += size
+        try:
+            yield
+        finally:
+            self._held -= size
+            async with self._change:
+                self._change.notify_all()
+
+
+def calls_of(piece: bytes) -> list[Call]:
+    """The calls of one part."""
+    values = ({"id": n, "arguments": a, "positional": p, "seed": seed} for n, a, p, seed in pickle.loads(piece))
+    return [Call.trusted(each) for each in values]
+
+
+def pieces(calls: Sequence[Call], *, divisible: bool) -> list[tuple[bytes, int]]:
+    """Calls as bytes, and how many each part has: one part, or more where they are large and may be divided."""
+    # As plain values: models take four times as long, and so much room that Ray would put a batch into shared memory.
+    values = [(call.id, call.arguments, call.positional, call.seed) for call in calls]
+    whole = pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
+    if len(whole) <= PIECE or len(calls) == 1 or not divisible:
+        return [(whole, len(calls))]
+    half = len(calls) // 2
+    return [*pieces(calls[:half], divisible=True), *pieces(calls[half:], divisible=True)]

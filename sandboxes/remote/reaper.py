@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from sandboxes.errors import SandboxError
-from sandboxes.remote.ledger import Ledger, LedgerEntry, plain
-from sandboxes.remote.owner import Owner
+from sandboxes.remote.ledger import Ledger, LedgerEntry, Owner, plain
 from sandboxes.remote.provider import ListedMachine, Provider, UnreachableError
 from sandboxes.remote.retry import Pauses, end_machine, retry
 

@@ -17,8 +17,7 @@ from pydantic import SecretStr
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import provider as base
-from sandboxes.remote.http import Service, address, document
-from sandboxes.remote.json_reply import claims, number, records, text, timestamp, value_at
+from sandboxes.remote.http import Service, address, claims, document, number, records, text, timestamp, value_at
 from sandboxes.remote.provider import GoneError, Machine, RefusedError, UnreachableError
 from sandboxes.remote.retry import Pauses, retry
 from sandboxes.remote.sandbox import RemoteSandbox

@@ -15,7 +15,7 @@ from runner import evaluate
 from runner.core.types import Result
 from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.base import Isolation
-from sandboxes.cluster import budget, files
+from sandboxes.cluster import files, worker
 from sandboxes.cluster.files import WorkerFiles, read_files
 from sandboxes.cluster.worker import Worker
 from sandboxes.wording import python_words
@@ -95,7 +95,7 @@ def test_large_rows_and_results_go_in_pieces(
     cluster: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Isolation
 ) -> None:
     """In the driver a batch is divided above 1 MB; in workers, replies are above 8 MB, of 60 rows with 400 kB each."""
-    monkeypatch.setattr(budget, "PIECE", 1 << 20)
+    monkeypatch.setattr(worker, "PIECE", 1 << 20)
     path = tmp_path / "script.py"
     path.write_text("def evaluate(output):\n    return {'label': output[:5], 'explanation': output}\n")
     large = [{"id": f"r{n}", "output": f"{n:5}" + "x" * 400_000} for n in range(60)]

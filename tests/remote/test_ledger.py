@@ -16,8 +16,7 @@ import pytest
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import ledger as module
-from sandboxes.remote.ledger import Ledger, own_tags
-from sandboxes.remote.owner import Owner, start_number, this_host
+from sandboxes.remote.ledger import Ledger, Owner, own_tags, start_number, this_host
 from tests.remote.ledger_rows import change, rows
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandboxes.remote.http import LARGEST
-from sandboxes.remote.json_reply import claims, number, records, text, timestamp, value_at
+from sandboxes.remote.http import LARGEST, claims, number, records, text, timestamp, value_at
 from sandboxes.remote.provider import UnreachableError
 
 

@@ -15,11 +15,11 @@ from runner.core.text import printable
 from runner.runs.parts.types import BeginTask, PartLostError, RunTask, Task
 from runner.runs.parts.work import Progress, Reply, Work, packed, reply_of
 from runner.runs.pool.faults import Fault, error_of
-from sandboxes.cluster.activity import NAMESPACE, Activity
 from sandboxes.cluster.connection import refuse_dead_node
 from sandboxes.cluster.facts import facts, place, refuse_other_program
 from sandboxes.cluster.files import WorkerFiles
 from sandboxes.cluster.member import last_line
+from sandboxes.cluster.worker import NAMESPACE, Activity
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.shield import finish
 from sandboxes.wording import DOOR

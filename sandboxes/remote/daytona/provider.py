@@ -18,8 +18,7 @@ from pydantic import SecretStr
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import provider as base
 from sandboxes.remote.daytona import shell
-from sandboxes.remote.http import Service, address, document, retry_after
-from sandboxes.remote.json_reply import text
+from sandboxes.remote.http import Service, address, document, retry_after, text
 from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
 from sandboxes.remote.sandbox import RemoteSandbox
 from sandboxes.text import clean

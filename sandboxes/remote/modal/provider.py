@@ -17,8 +17,7 @@ from sandboxes.base import MB
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import provider as base
 from sandboxes.remote.http import address
-from sandboxes.remote.modal.exit_code import ExitCodeFilter
-from sandboxes.remote.modal.sdk import HOW, AlreadyExistsError, file, mapped_errors, next_item, sdk
+from sandboxes.remote.modal.sdk import HOW, AlreadyExistsError, ExitCodeFilter, file, mapped_errors, next_item, sdk
 from sandboxes.remote.provider import BusyError, GoneError, Machine, ProviderError, RefusedError, UnreachableError
 from sandboxes.remote.sandbox import RemoteSandbox
 

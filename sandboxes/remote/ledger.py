@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -39,7 +39,6 @@ FORGOTTEN = timedelta(days=30)
 _PRINTED = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _WAIT = 10.0
 """Seconds to wait for other processes, and for whatever is in the file."""
-_READ = 8 << 20
 _STEPS = {
     sqlite3.SQLITE_BUSY: "end the process that holds it, or ",
     sqlite3.SQLITE_FULL: "make room, or ",
@@ -182,7 +181,6 @@ class Ledger:
         """The file; it may not exist yet."""
         self.broken = 0
         """Number of invalid rows in the last reading."""
-        self._before = self.path.with_suffix(".jsonl")
         self._own: dict[str, LedgerEntry] = {}
 
     def record_order(self, provider: str, address: str, key: str, run: str) -> None:
@@ -220,7 +218,7 @@ class Ledger:
         Invalid rows are skipped, and counted in `broken`. Raises SandboxUnavailableError for an unreadable file.
         """
         rows = []
-        if self._check_file(self.path) or self._check_file(self._before):
+        if self._check_file(self.path):
             with self._open() as db:
                 rows = db.execute(f"SELECT {_COLUMNS} FROM machines ORDER BY rowid DESC LIMIT {MOST}").fetchall()
         found = [entry for row in reversed(rows) if (entry := _entry(row)) is not None]
@@ -268,22 +266,9 @@ class Ledger:
                 db.execute("PRAGMA trusted_schema = OFF")
                 db.execute("PRAGMA synchronous = EXTRA")
                 db.execute(_TABLE)
-                if self._check_file(self._before):
-                    self._import_old_list(db)
                 yield db
         except (sqlite3.Error, OSError) as e:
             raise self._unusable_error(e) from e
-
-    def _import_old_list(self, db: sqlite3.Connection) -> None:
-        """Import a list in the earlier format, a line of JSON for each event; of a long one the latest."""
-        with suppress(FileNotFoundError):  # another process was faster
-            with self._before.open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - _READ))
-                lines = [e for line in file.read(_READ).splitlines() if (e := _entry(line)) is not None]
-            still = [e for e in {e.key: e for e in lines}.values() if e.event not in ("ended", "failed")]
-            with db:
-                db.executemany(_WRITE.replace("REPLACE", "IGNORE"), [e.model_dump(mode="json") for e in still])
-            self._before.replace(f"{self._before}.old")
 
     def _check_file(self, path: Path) -> bool:
         try:
@@ -327,11 +312,8 @@ def plain(address: str) -> str:
     return quote(found, safe=_PRINTED)[:300]
 
 
-def _entry(row: tuple[object, ...] | bytes) -> LedgerEntry | None:
-    """The entry in a row of the table, or in a line of the earlier format."""
+def _entry(row: tuple[object, ...]) -> LedgerEntry | None:
     try:
-        if isinstance(row, bytes):
-            return LedgerEntry.model_validate_json(row)
         return LedgerEntry.model_validate(dict(zip(LedgerEntry.model_fields, row, strict=True)))
     except ValidationError:
         return None

@@ -107,9 +107,8 @@ def test_a_link_is_not_followed(ledger: Ledger, tmp_path: Path) -> None:
         order(ledger, "b")
 
 
-@pytest.mark.parametrize("name", ["machines.sqlite3", "machines.jsonl"])
-def test_a_folder_in_the_place_of_a_file_is_told(ledger: Ledger, name: str) -> None:
-    in_the_way = ledger.path.with_name(name)
+def test_a_folder_in_the_place_of_a_file_is_told(ledger: Ledger) -> None:
+    in_the_way = ledger.path
     in_the_way.mkdir(parents=True)
     for use in (lambda: order(ledger, "k"), ledger.open_entries):
         with pytest.raises(SandboxUnavailableError, match=f"{in_the_way}.*; move it away, or set EVALCELL_STATE_DIR"):
@@ -224,43 +223,6 @@ def test_what_is_forgotten_is_taken_out(ledger: Ledger) -> None:
         change(ledger, key, at=(datetime.now(UTC) - timedelta(days=days)).isoformat())
     order(ledger, "new")
     assert [e.key for e in ledger.open_entries()] == ["young", "new"]
-
-
-def line(ledger: Ledger, key: str, event: str) -> bytes:
-    entry = next(e for e in ledger.open_entries() if e.key == "any")
-    return entry.model_copy(update={"key": key, "event": event}).model_dump_json().encode()
-
-
-def test_a_list_as_it_was_before_is_taken_over_once(ledger: Ledger) -> None:
-    """Lines of JSON, one an event; the last write was torn."""
-    order(ledger, "any")
-    events = [
-        ("a", "creating"),
-        ("b", "creating"),
-        ("a", "created"),
-        ("b", "created"),
-        ("c", "creating"),
-        ("b", "ended"),
-    ]
-    lines = [line(ledger, key, event) for key, event in events]
-    before = ledger.path.with_name("machines.jsonl")
-    before.write_bytes(b"\n".join([*lines, b"\xff", b"[" * 100_000, lines[0][:50]]))
-    ledger.path.unlink()
-    assert [(e.key, e.event) for e in ledger.open_entries()] == [("a", "created"), ("c", "creating")]
-    assert [path.name for path in sorted(before.parent.iterdir())] == ["machines.jsonl.old", "machines.sqlite3"]
-    ledger.record_end("a")
-    before.write_bytes(lines[-2] + b"\n" + lines[1])
-    order(ledger, "d")
-    assert [e.key for e in ledger.open_entries()] == ["c", "b", "d"]
-
-
-def test_of_a_long_list_the_latest_are_taken_over(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    order(ledger, "any")
-    lines = [line(ledger, f"k{number}", "created") for number in range(100)]
-    monkeypatch.setattr(module, "_READ", sum(map(len, lines[90:])) + 12)
-    ledger.path.with_name("machines.jsonl").write_bytes(b"\n".join(lines))
-    ledger.path.unlink()
-    assert [e.key for e in ledger.open_entries()] == [f"k{number}" for number in range(90, 100)]
 
 
 WRITER = """

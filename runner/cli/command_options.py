@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from runner.cli import values
@@ -21,11 +20,12 @@ from sandboxes.env import all_variables as variables
 from sandboxes.refusals import VARIABLE_NAME
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # to make these methods takes time at each start
 class CommandOptions:
-    """A run's settings that were given, by name; subclasses have the other options of a command."""
+    """The settings that were given, by name, as items; what a command has beside them, as attributes."""
 
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, settings: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        self.settings = settings
+        self._own = own
 
     @classmethod
     def of(cls, parsed: Mapping[str, Any]) -> Self:
@@ -33,15 +33,21 @@ class CommandOptions:
         own = {name: value for name, value in parsed.items() if name not in SETTINGS}
         unset = (None, False, ())
         said = {n: value for n, value in parsed.items() if n in SETTINGS and not any(value is one for one in unset)}
-        return cls(settings=said, **own)
+        return cls(said, own)
 
     def __getitem__(self, name: str) -> Any:
         return self.settings[name] if name in self.settings else value_of(name).default
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._own:
+            raise AttributeError(name)
+        return self._own[name]
+
     def but(self, **changes: Any) -> Self:
-        """The same with other settings."""
-        said = {name: value for name, value in changes.items() if value is not None}
-        return replace(self, settings={**self.settings, **said})
+        """The same with others of both; a setting that is None stays."""
+        said = {name: value for name, value in changes.items() if name in SETTINGS and value is not None}
+        own = {name: value for name, value in changes.items() if name not in SETTINGS}
+        return type(self)({**self.settings, **said}, {**self._own, **own})
 
     def find(self, name: str) -> Evaluator:
         """The evaluator of a name, or the code of `--inline`. Raises EvaluatorError and StoreError."""

@@ -197,9 +197,10 @@ def run(**given: Any) -> int:
     from runner.cli import early
 
     with early.worker(given):
-        from runner.cli.commands import any_run, run
+        from runner.cli.command_options import CommandOptions
+        from runner.cli.commands.run import score
 
-        return any_run.score(run.Options.of(given))
+        return score(CommandOptions.of(given))
 
 
 def begin() -> NoReturn:

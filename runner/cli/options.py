@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +34,31 @@ def offered(kind: str) -> Callable[[click.Context, click.Parameter, str], list[A
         return found
 
     return offer
+
+
+def calls(place: str) -> Decorator:
+    """
+    Declare what does the work of a command: a function of `commands`, `module.name`, imported when it is called.
+
+    A command with a run's settings gives them as `CommandOptions`. A group's is called where no command of it is named.
+    """
+    module, name = place.split(".")
+
+    def decorate(declared: Any) -> Any:
+        @wraps(declared)
+        def call(**given: Any) -> Any:
+            if click.get_current_context().invoked_subcommand is not None:
+                return None
+            work = getattr(import_module(f"runner.cli.commands.{module}"), name)
+            if not hasattr(call, "door"):
+                return work(**given)
+            from runner.cli.command_options import CommandOptions  # nor this for other commands
+
+            return work(CommandOptions.of(given))
+
+        return call
+
+    return decorate
 
 
 def evaluator(name: str, *, required: bool = True) -> Decorator:

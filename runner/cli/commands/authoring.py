@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from runner.cli import options
 
-if TYPE_CHECKING:
-    from sandboxes.base import Language
-
 
 @click.command()
-def templates() -> int:
+@options.calls("listings.list_templates")
+def templates() -> None:
     """List the evaluators that come with evalcell."""
-    from runner.cli.commands.listings import list_templates
-
-    return list_templates()
 
 
 @click.command()
 @click.argument("name", shell_complete=options.offered("templates"))
 @options.language("The language of a template that has several.")
-def show(name: str, language: Language | None) -> int:
+@options.calls("listings.show_source")
+def show() -> None:
     """Print the source of the template NAME, or of NAME@VERSION of the store, to save and change it."""
-    from runner.cli.commands.listings import show_source
-
-    return show_source(name, language)
 
 
 @click.command()
@@ -40,40 +31,34 @@ def show(name: str, language: Language | None) -> int:
     shell_complete=options.offered("templates"),
     help="Copy this template and its examples.",
 )
-def new(name: str, language: Language | None, template: str | None) -> int:
+@options.calls("new.new")
+def new() -> None:
     """
     Write a first script, NAME.py or NAME.ts, and worked examples for it, NAME.cases.jsonl.
 
     `evalcell test` then tries the script on the examples. Existing files are not overwritten.
     """
-    from runner.cli.commands import new
-
-    return new.new(name, language, template)
 
 
 @click.command()
 @click.argument("folder", default="evals")
 @options.language("The language of the evaluator.  [default: py]")
-def init(folder: str, language: Language | None) -> int:
+@options.calls("init.init")
+def init() -> None:
     """
     Make FOLDER with an evaluator, examples, ten rows, evalcell.toml to run it, and a workflow for GitHub.
 
     The default for FOLDER is `evals`. The workflow scores the rows on each pull request; in a git repository it is
     written to the repository's .github/workflows. Existing files are not overwritten.
     """
-    from runner.cli.commands import init
-
-    return init.init(folder, language or "python")
 
 
 @click.command()
 @click.option("--config", "project", metavar="FILE", help="This file.  [default: evalcell.toml, here or above]")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
-def config(project: str | None, schema: bool) -> int:
+@options.calls("project.show")
+def config() -> None:
     """Show what each run of evalcell.toml does: what it sends, installs and writes. Nothing is run."""
-    from runner.cli.commands import project as command
-
-    return command.show(project, schema)
 
 
 @click.command()

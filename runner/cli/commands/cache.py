@@ -36,8 +36,9 @@ def list_cache() -> int:
     return DONE
 
 
-def prune_cache(days: int) -> int:
-    """Delete what no run has used for so many days; print what was freed, and what is kept because it is in use."""
+def prune_cache(unused: int, everything: bool) -> int:
+    """Delete what no run has used for so many days, or all; print what was freed, and what is in use."""
+    days = 0 if everything else unused
     done, out = prune(days * _DAY), render.out()
     for entry, why in done.skipped:
         out.say(render.text(f"kept: {entry.kind}, {entry.holds}: {why}"))

@@ -29,15 +29,7 @@ from sandboxes.base import Problem
 _TRIED = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(CommandOptions):
-    """The command line of `check`, as click parsed it."""
-
-    script: str | None
-    dataset: str | None
-
-
-def check(options: Options) -> int:
+def check(options: CommandOptions) -> int:
     """Check a script; return the exit code. Raises what `evaluate` does."""
     script, dataset = options.script or "inline", options.dataset
     if options["inline"] is not None:

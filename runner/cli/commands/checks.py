@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from runner.cli import options
@@ -14,15 +12,13 @@ from runner.cli.exit_codes import epilog
 @options.evaluator("script", required=False)
 @options.dataset("dataset", required=False)
 @options.settings("evalcell check")
-def check(**given: Any) -> int:
+@options.calls("check.check")
+def check() -> None:
     """
     Show how SCRIPT would be run, and try it on the first 3 rows of DATASET.
 
     Without DATASET the script is not run.
     """
-    from runner.cli.commands import check
-
-    return check.check(check.Options.of(given))
 
 
 @click.command(
@@ -35,7 +31,8 @@ def check(**given: Any) -> int:
 @options.settings("evalcell test")
 @options.printed
 @options.verbose
-def test(**given: Any) -> int:
+@options.calls("examples.test")
+def test() -> None:
     """
     Try SCRIPT on worked examples, and show where its results differ.
 
@@ -49,9 +46,6 @@ def test(**given: Any) -> int:
     outcome, and for a failure its kind and a part of its message. `set` and `map` give the script's parameters
     values and paths for that row.
     """
-    from runner.cli.commands import examples
-
-    return examples.test(examples.Options.of(given))
 
 
 @click.command(
@@ -67,7 +61,8 @@ def test(**given: Any) -> int:
 @options.twice
 @options.sandboxes
 @options.printed
-def parity(**given: Any) -> int:
+@options.calls("parity.parity")
+def parity() -> None:
     """
     Run EVALUATOR on DATASET in several sandboxes, and show the rows whose results differ.
 
@@ -78,6 +73,3 @@ def parity(**given: Any) -> int:
     DATASET is a file, `demo`, or `cases` for the worked examples of `evalcell test`. Outcome, label, score,
     explanation and the kind of an error must agree; error messages may differ.
     """
-    from runner.cli.commands import parity
-
-    return parity.parity(parity.Options.of(given))

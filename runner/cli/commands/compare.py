@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
 from runner.cli.command_options import CommandOptions
@@ -14,7 +13,6 @@ from runner.cli.views import render
 from runner.core.errors import InputError
 from runner.core.settings import SETTINGS
 from runner.core.text import json_text
-from runner.core.types import Direction
 from runner.engine.scoring.allowance import parse_allowed
 from runner.engine.scoring.summary import GateResult
 from runner.results.compare.gate import worse_gate
@@ -28,23 +26,7 @@ _SCORING = SETTINGS.keys() - {"lang", "report", "fail_if_worse", "allow_inconclu
 """Options that finished runs have no use for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(CommandOptions):
-    """The command line of `compare`, as click parsed it."""
-
-    sources: tuple[str, ...]
-    direction: Direction | None
-    evaluator: str | None
-    by: str | None
-    cluster: str | None
-    ignore_input: bool
-    strict: bool
-    tolerance: float | None
-    as_json: bool
-    quiet: bool
-
-
-def compare(options: Options) -> int:
+def compare(options: CommandOptions) -> int:
     """Compare; return the exit code. Raises NotComparableError and InputError, and what `evaluate` does."""
     allowed = parse_allowed(options["max_failed"], options["max_abstained"])
     gated = options["fail_if_worse"] is not None
@@ -66,7 +48,7 @@ def compare(options: Options) -> int:
     return {"failed": GATE_FAILED, "unjudged": COULD_NOT_JUDGE}.get(gate.verdict, DONE)
 
 
-def _compared(options: Options) -> Comparison | None:
+def _compared(options: CommandOptions) -> Comparison | None:
     """None: it was interrupted."""
     tolerance = options["fail_if_worse"] or options.tolerance or 0.0
     if options["fail_if_worse"] and options.tolerance is not None and options.tolerance != options["fail_if_worse"]:
@@ -89,7 +71,7 @@ def _compared(options: Options) -> Comparison | None:
     return _datasets(options, wish)
 
 
-def _datasets(options: Options, wish: Wish) -> Comparison | None:
+def _datasets(options: CommandOptions, wish: Wish) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
     from runner.cli.views.progress import Progress
     from runner.runs.comparison import DatasetComparison

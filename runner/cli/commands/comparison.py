@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from runner.cli import options
@@ -56,7 +54,8 @@ _EPILOG = (
 @options.settings("evalcell compare", **_ALLOWED)
 @_compared
 @_printed
-def compare(**given: Any) -> int:
+@options.calls("compare.compare")
+def compare() -> None:
     """
     Tell whether a new run is better than a base: better, no worse, worse, or not enough evidence.
 
@@ -67,6 +66,3 @@ def compare(**given: Any) -> int:
     Rows pair by id, and by a hash of what the evaluator was given beside the output. What does not pair is named
     and counted. To see outputs side by side, run with --keep all.
     """
-    from runner.cli.commands import compare
-
-    return compare.compare(compare.Options.of(given))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -28,18 +27,7 @@ _TEXT = 300  # characters of a text that differs
 _STYLES = {"passed": "green", "failed": "bold red", "lost": "yellow"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(CommandOptions):
-    """The command line of `test`, as click parsed it."""
-
-    script: str
-    examples: str | None
-    as_json: bool
-    quiet: bool
-    verbose: bool
-
-
-def test(options: Options) -> int:
+def test(options: CommandOptions) -> int:
     """Try all examples; return the exit code. Raises what `check_examples` does."""
     evaluator = options.find(options.script)
     every = read_examples(find_examples(options.script) if options.examples is None else options.examples)
@@ -72,7 +60,7 @@ def _code(result: ExamplesReport) -> int:
     return COULD_NOT_JUDGE if result.lost or not result.passed else DONE
 
 
-def _print(result: ExamplesReport, options: Options, interrupted: bool) -> None:
+def _print(result: ExamplesReport, options: CommandOptions, interrupted: bool) -> None:
     out = render.out()
     if options.as_json:
         out.out(json_text(result.model_dump(mode="json")), highlight=False)

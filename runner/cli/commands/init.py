@@ -25,14 +25,14 @@ _EXTRAS: dict[Language, str] = {"python": "", "typescript": "[deno]"}
 _WORKFLOWS = Path(".github", "workflows")
 
 
-def init(folder: str, language: Language) -> int:
+def init(folder: str, language: Language | None) -> int:
     """
     Write the files, where none of them is yet; return the exit code.
 
     Inside a git repository the workflow goes to its top folder, as no other place is looked at. Raises InputError for a
     folder that cannot be used, OutputError for a file that exists or cannot be written.
     """
-    place = Path(folder)
+    place, language = Path(folder), language or "python"
     top = _repository(place)
     source, examples = templates.starter(language)
     script = _SCRIPTS[language]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -26,21 +25,7 @@ from runner.runs.parity import Cases, Parity, ParityTally, RowDifference, open_c
 _TEXT = 300  # characters of a text that differs
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(CommandOptions):
-    """The command line of `parity`, as click parsed it."""
-
-    evaluator: str
-    dataset: str
-    other: str | None
-    twice: bool
-    sandboxes: tuple[str, ...]
-    tolerance: float | None
-    as_json: bool
-    quiet: bool
-
-
-def parity(options: Options) -> int:
+def parity(options: CommandOptions) -> int:
     """Compare all rows; return the exit code. Raises what `prepare_sides` does."""
     request = options.request(options.evaluator, options.dataset)
     sides = prepare_sides(
@@ -63,7 +48,7 @@ def parity(options: Options) -> int:
     return _code(result)
 
 
-async def _compare(sides: Sequence[Prepared], cases: Cases, tally: ParityTally, options: Options) -> None:
+async def _compare(sides: Sequence[Prepared], cases: Cases, tally: ParityTally, options: CommandOptions) -> None:
     with Progress(not options.quiet) as progress:
         async with aclosing(together(sides, cases)) as rows:
             async for row in rows:
@@ -83,7 +68,7 @@ def _code(result: Parity) -> int:
     return COULD_NOT_JUDGE
 
 
-def _print(result: Parity, options: Options) -> None:
+def _print(result: Parity, options: CommandOptions) -> None:
     out = render.out()
     if options.as_json:
         out.out(json_text(result.model_dump(mode="json")), highlight=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runner.cli import signals
-from runner.cli.commands.run import Options, end, report
+from runner.cli.command_options import CommandOptions
+from runner.cli.commands.run import end, kept, report
 from runner.cli.commands.step import tell_step
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
@@ -14,21 +15,13 @@ from runner.runs.parts.run import PartsRun
 from runner.runs.stored import prepare
 
 
-def run(options: Options, named: str, dataset: str) -> int:
+def run(options: CommandOptions, named: str, dataset: str) -> int:
     """Score a dataset in parts; return the exit code. Raises what a run does."""
     evaluator = options.find(named)
     request = options.request(named, dataset, evaluator)
     # The workers open the sandbox, also those on a cluster.
     prepared = prepare(request.model_copy(update={"on": None}), evaluator=evaluator, lock=options.lock_named)
-    work = PartsRun(
-        replace(prepared, request=request),
-        files=options["output"],
-        reports=options["report"],
-        lock=options["lock"],
-        resume=options["resume"],
-        overwrite=options["overwrite"],
-        save=options["save"],
-    )
+    work = PartsRun(replace(prepared, request=request), **kept(options))
     try:
         interrupted = _execute(work, quiet=options.quiet)
     finally:

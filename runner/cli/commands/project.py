@@ -6,7 +6,7 @@ import json
 
 import click
 
-from runner.cli.commands.run import Options
+from runner.cli.command_options import CommandOptions
 from runner.cli.commands.several import run_all
 from runner.cli.exit_codes import DONE
 from runner.cli.headings import on_the_command_line
@@ -24,7 +24,7 @@ _LINE = 8192
 """Characters: what a file asks for is not hidden by its length."""
 
 
-def run(options: Options) -> int:
+def run(options: CommandOptions) -> int:
     """Run all of the project, or the run named; return the exit code. Raises as `run` of a dataset does."""
     found = find_project(options.project)
     if found is None:
@@ -52,13 +52,13 @@ def run(options: Options) -> int:
     )
 
 
-def show(named: str | None, schema: bool) -> int:
+def show(project: str | None, schema: bool) -> int:
     """Print the JSON Schema of the file, or the runs of the one here; return the exit code. Raises InputError."""
     out = render.out()
     if schema:
         out.out(json.dumps(Project.model_json_schema(), indent=2), highlight=False)
         return DONE
-    found = find_project(named)
+    found = find_project(project)
     if found is None:
         raise InputError(
             f"there is no {FILE} here or above, and no {PYPROJECT} with [tool.evalcell]; `evalcell init` writes one"

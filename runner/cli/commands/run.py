@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from importlib import import_module
 from threading import Thread
 from typing import Any, BinaryIO
@@ -23,7 +22,7 @@ from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.overview import nothing_scored, verdict
 from runner.engine.scoring.summary import Summary
 from runner.engine.scoring.worst import safe
-from runner.inputs.datasets.location import is_url
+from runner.inputs.datasets.location import is_pattern, is_url
 from runner.results.output.folder import is_folder
 from runner.results.output.manifest import State
 from runner.runs.base import BaseRun
@@ -35,23 +34,33 @@ _COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}
 """Variables by which rich prints colours where there is no terminal."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # to make these methods takes time at each start
-class Options(CommandOptions):
-    """The command line of `run`, as click parsed it."""
+def score(options: CommandOptions) -> int:
+    """Do what the options ask for; return the exit code. Raises as `run.run`."""
+    if options["resume"] and options["overwrite"]:
+        raise click.UsageError("--resume goes on with a run and --overwrite starts it anew; give one of them.")
+    if options.project is not None or (
+        options.dataset is None and not options.evaluators and options["inline"] is None
+    ):
+        from runner.cli.commands import project  # here, as below: not for one evaluator that is named
 
-    evaluator: str | None
-    dataset: str | None
-    evaluators: tuple[str, ...]
-    project: str | None
-    trust_config: bool
-    as_json: bool
-    quiet: bool
+        return project.run(options)
+    if options.trust_config:
+        raise click.UsageError("--trust-config is for what evalcell.toml says; leave EVALUATOR and DATASET out.")
+    if options.evaluators:
+        from runner.cli.commands import several
+
+        return several.run(options)
+    if options.evaluator is not None and options.dataset is not None and is_pattern(options.dataset):
+        from runner.cli.commands import parts
+
+        return parts.run(options, options.evaluator, options.dataset)
+    return run(options)
 
 
-def run(options: Options) -> int:
+def run(options: CommandOptions) -> int:
     """Score a dataset; return the exit code. Raises what `evaluate` does, OutputError and WriteError."""
     if options["inline"] is not None and options.dataset is None:
-        options = replace(options, evaluator="inline", dataset=options.evaluator)
+        options = options.but(evaluator="inline", dataset=options.evaluator)
     if options.evaluator is None or options.dataset is None:
         raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
     early.check()  # now that most is imported: before, both cores are busy with that
@@ -63,15 +72,7 @@ def run(options: Options) -> int:
         raise by_columns(error, options.dataset) from None
     request = options.request(options.evaluator, options.dataset, evaluator)
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options["save"])
-    work = Run(
-        prepared,
-        files=options["output"],
-        reports=options["report"],
-        lock=options["lock"],
-        resume=options["resume"],
-        overwrite=options["overwrite"],
-        save=options["save"],
-    )
+    work = Run(prepared, **kept(options))
     if work.prepared.sandbox.name != "wasm":
         early.drop()  # what was guessed is wrong
     stdin = values.standard_input() if options.dataset == "-" else None
@@ -81,6 +82,12 @@ def run(options: Options) -> int:
         if work.state is not None:
             tell_step(lambda: [work.content(work.state or "finished", work.error)])
     return report(work, options, interrupted)
+
+
+def kept(options: CommandOptions) -> dict[str, Any]:
+    """Where results go, as a run takes it."""
+    how = {name: options[name] for name in ("lock", "resume", "overwrite", "save")}
+    return {"files": options["output"], "reports": options["report"], **how}
 
 
 def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
@@ -165,7 +172,7 @@ def saved_as(run: str) -> str:
     return f"saved as the run {run}: evalcell runs show {run}"
 
 
-def report(work: BaseRun, options: Options, interrupted: bool, of: str = "") -> int:
+def report(work: BaseRun, options: CommandOptions, interrupted: bool, of: str = "") -> int:
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
     summary = work.summary("interrupted" if interrupted else "finished")
     if not options.quiet:
@@ -206,7 +213,7 @@ def compared(work: BaseRun) -> dict[str, Any]:
     return {"comparison": made.model_dump(mode="json")}
 
 
-def _print(work: BaseRun, summary: Summary, options: Options) -> None:
+def _print(work: BaseRun, summary: Summary, options: CommandOptions) -> None:
     if options.quiet and not options.as_json:
         return
     from runner.cli.views import render

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -15,31 +14,27 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Exit codes: 0 a sandbox of this machine works; 3 none does; 130 interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="Print all findings as one JSON object, for a report of a fault.")
-def doctor(as_json: bool) -> int:
+@options.calls("doctor.doctor")
+def doctor() -> None:
     """
     Look at this machine for what would be wrong, and say what to do.
 
     Python and its variables, the system, limits, clocks, folders; and each sandbox of this machine runs a short script.
     No provider is asked.
     """
-    from runner.cli.commands.doctor import doctor
-
-    return doctor(as_json)
 
 
 @click.command(epilog="Exit codes: 0 a node runs evalcell; 2 wrong usage; 3 none does, or no cluster; 130 interrupted.")
 @click.argument("on", metavar="[CLUSTER]", default="ray")
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
-def cluster(on: str, as_json: bool) -> int:
+@options.calls("cluster.cluster")
+def cluster() -> None:
     """
     Show the nodes and workers of a Ray cluster, their rows a second, and what is wrong with whom.
 
     CLUSTER is `ray`, the one of RAY_ADDRESS, or ray://HOST:10001. On each node a task looks at the sandboxes. The
     workers are those of all runs that are under way there.
     """
-    from runner.cli.commands.cluster import cluster
-
-    return cluster(on, as_json)
 
 
 @click.command()
@@ -99,27 +94,20 @@ def sandboxes(
 )
 @click.option("--dry-run", is_flag=True, help="List them, and end none.")
 @options.env_file
-def reap(name: str | None, older_than: timedelta | None, dry_run: bool, env_file: str | None) -> int:
+@options.calls("machines.end_left")
+def reap() -> None:
     """
     End the machines that runs left behind at providers, as one that was killed may do.
 
     Machines of a run that goes on here are never ended. Those of other hosts are only with --older-than: nobody here
     knows whether their run goes on.
     """
-    from runner.cli.commands.machines import end_left
-
-    return end_left(name, older_than, env_file, dry_run=dry_run)
 
 
 @click.group(invoke_without_command=True)
-@click.pass_context
-def cache(context: click.Context) -> int | None:
+@options.calls("cache.list_cache")
+def cache() -> None:
     """List what is cached on this machine so that runs start faster, and its size."""
-    if context.invoked_subcommand is not None:
-        return None
-    from runner.cli.commands.cache import list_cache
-
-    return list_cache()
 
 
 @cache.command()
@@ -133,12 +121,10 @@ def cache(context: click.Context) -> int | None:
     help="Delete what no run has used for so long.",
 )
 @click.option("--all", "everything", is_flag=True, help="Delete all of it, whenever it was used.")
-def prune(unused: int, everything: bool) -> int:
+@options.calls("cache.prune_cache")
+def prune() -> None:
     """
     Delete what no run has used for a while.
 
     What a run is using is kept. What is deleted is built or downloaded again when a run needs it.
     """
-    from runner.cli.commands.cache import prune_cache
-
-    return prune_cache(0 if everything else unused)

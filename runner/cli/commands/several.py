@@ -14,7 +14,8 @@ from typing import Any
 import click
 
 from runner.cli import values
-from runner.cli.commands.run import Options, compared, execute, report
+from runner.cli.command_options import CommandOptions
+from runner.cli.commands.run import compared, execute, report
 from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.views import render
@@ -31,7 +32,7 @@ _ORDER = (INTERRUPTED, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, DONE)
 _NAMED = re.compile(r"([\w-]+)=(.+)", re.DOTALL)
 
 
-def run(options: Options) -> int:
+def run(options: CommandOptions) -> int:
     """Score a dataset with each evaluator; return the exit code. Raises as `run` of one does, before any has run."""
     if options.dataset is not None or options.evaluator is None:
         what = "with -e, give the dataset alone" if options.dataset is not None else "Missing argument 'DATASET'"
@@ -45,9 +46,9 @@ def run(options: Options) -> int:
     return run_all([suite], options)
 
 
-def run_all(suites: Sequence[Suite], options: Options) -> int:
+def run_all(suites: Sequence[Suite], options: CommandOptions) -> int:
     """Run all, also what comes after one that fails; return the exit code."""
-    one = replace(options, as_json=False, quiet=options.quiet or options.as_json)
+    one = options.but(as_json=False, quiet=options.quiet or options.as_json)
     codes: list[int] = []
     told: list[RunContent] = []
     shown: dict[str, Any] = {}
@@ -69,7 +70,7 @@ def run_all(suites: Sequence[Suite], options: Options) -> int:
     return next(code for code in _ORDER if code in codes)
 
 
-def _run(suite: Suite, path: str | None, options: Options, codes: list[int]) -> dict[str, RunContent]:
+def _run(suite: Suite, path: str | None, options: CommandOptions, codes: list[int]) -> dict[str, RunContent]:
     """Run one suite, and add the exit code of each run; return what a report shows of those that ended, by name."""
     contents: dict[str, RunContent] = {}
     for name, work in suite.runs.items():
@@ -111,7 +112,7 @@ def _standard_input(suites: Sequence[Suite]) -> Iterator[str | None]:
         yield file.name
 
 
-def _evaluators(options: Options) -> dict[str, tuple[str, Evaluator]]:
+def _evaluators(options: CommandOptions) -> dict[str, tuple[str, Evaluator]]:
     """By its name, what `-e` names, and the evaluator."""
     names, found = [], {}
     for given in options.evaluators:
@@ -125,7 +126,7 @@ def _evaluators(options: Options) -> dict[str, tuple[str, Evaluator]]:
     return found
 
 
-def _parts(options: Options, dataset: str, found: dict[str, tuple[str, Evaluator]]) -> list[Part]:
+def _parts(options: CommandOptions, dataset: str, found: dict[str, tuple[str, Evaluator]]) -> list[Part]:
     evaluators = {name: evaluator for name, (_, evaluator) in found.items()}
     paths, literals = (
         _shared(pairs, evaluators) for pairs in (options.settings.get("map", ()), options.settings.get("set", ()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import click
 
 from runner.cli import options
@@ -27,96 +25,71 @@ _force = click.option("--force", is_flag=True, help="Also if runs use it; their 
 @click.option("--name", metavar="NAME", help="Its name in the store.  [default: made of the file's]")
 @click.option("--rows", metavar="PATH", help="The place of the rows in a .json file that is no array: data.")
 @options.language("The language of a template that has several.")
-def add(file: str, name: str | None, rows: str | None, language: str | None) -> int:
+@options.calls("add.add")
+def add() -> None:
     """
     Keep FILE in the store: a script, or a dataset.
 
     A script becomes NAME@1, and each changed one the next version; versions never change. A dataset is copied, and is
     asked for as store:NAME. Its rows are read through first.
     """
-    from runner.cli.commands import add
-
-    return add.add(file, name, language, rows)
 
 
 @click.group(invoke_without_command=True)
 @_json
 @_count
-@click.pass_context
-def evaluators(context: click.Context, as_json: bool, count: int) -> int | None:
+@options.calls("add.list_evaluators")
+def evaluators() -> None:
     """List the evaluators of the store."""
-    if context.invoked_subcommand is not None:
-        return None
-    from runner.cli.commands.add import list_evaluators
-
-    return list_evaluators(count, as_json=as_json)
 
 
 @evaluators.command("delete")
 @click.argument("name")
 @_force
-def delete_evaluator(name: str, force: bool) -> int:
+@options.calls("add.delete_evaluator")
+def delete_evaluator() -> None:
     """Delete the evaluator NAME with all its versions."""
-    from runner.cli.commands.add import delete_evaluator
-
-    return delete_evaluator(name, force=force)
 
 
 @click.group(invoke_without_command=True)
 @_json
 @_count
-@click.pass_context
-def datasets(context: click.Context, as_json: bool, count: int) -> int | None:
+@options.calls("add.list_datasets")
+def datasets() -> None:
     """List the datasets of the store."""
-    if context.invoked_subcommand is not None:
-        return None
-    from runner.cli.commands.add import list_datasets
-
-    return list_datasets(count, as_json=as_json)
 
 
 @datasets.command("delete")
 @click.argument("name")
 @_force
-def delete_dataset(name: str, force: bool) -> int:
+@options.calls("add.delete_dataset")
+def delete_dataset() -> None:
     """Delete the dataset NAME, and its file if no other dataset has the same content."""
-    from runner.cli.commands.add import delete_dataset
-
-    return delete_dataset(name, force=force)
 
 
 @click.group(invoke_without_command=True)
 @_json
 @_count
-@click.pass_context
-def runs(context: click.Context, as_json: bool, count: int) -> int | None:
+@options.calls("runs.list_runs")
+def runs() -> None:
     """List the runs of the store, the newest first: those of `run --save`, and of the server."""
-    if context.invoked_subcommand is not None:
-        return None
-    from runner.cli.commands.runs import list_runs
-
-    return list_runs(count, as_json=as_json)
 
 
 @runs.command()
 @click.argument("id")
 @click.option("--worst", type=click.IntRange(0, 1000), default=5, metavar="N", cls=options.Plain, help="Show N rows.")
 @_json
-def show(id: str, worst: int, as_json: bool) -> int:
+@options.calls("runs.show_run")
+def show() -> None:
     """Show the run ID: its figures and its worst rows. `latest` is the newest run."""
-    from runner.cli.commands.runs import show_run
-
-    return show_run(id, worst, as_json=as_json)
 
 
 @runs.command("delete")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--force", is_flag=True, help="Also one that is still called running; see that nobody runs it.")
-def delete_runs(ids: tuple[str, ...], force: bool) -> int:
+@options.calls("runs.delete_runs")
+def delete_runs() -> None:
     """Delete runs with their results."""
-    from runner.cli.commands.runs import delete_runs
-
-    return delete_runs(ids, force=force)
 
 
 @runs.command()
@@ -125,12 +98,10 @@ def delete_runs(ids: tuple[str, ...], force: bool) -> int:
 @click.option(
     "--mb", type=click.IntRange(0), metavar="MB", cls=options.Plain, help="The oldest, until all takes so much at most."
 )
-def prune(older_than: timedelta | None, keep: int | None, mb: int | None) -> int:
+@options.calls("runs.prune_runs")
+def prune() -> None:
     """
     Delete runs that are over, and what killed commands have left.
 
     Without an option no run is deleted.
     """
-    from runner.cli.commands.runs import prune_runs
-
-    return prune_runs(older_than, keep, mb)

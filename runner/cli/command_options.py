@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from runner.cli import values
-from runner.cli.options import option_of
+from runner.cli.headings import option_of
 from runner.core.errors import InputError
 from runner.core.settings import SETTINGS, value_of
 from runner.core.text import near, printable, whole, why

@@ -72,6 +72,11 @@ def on_the_command_line() -> Iterator[tuple[str, str]]:
             yield name, parameter.opts[0]
 
 
+def option_of(name: str) -> str:
+    """The option of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
 def option(heading: str, *words: str, **settings: Any) -> Decorator:
     """Declare an option under a heading."""
     return click.option(*words, cls=Option, heading=heading, **settings)

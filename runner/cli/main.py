@@ -198,9 +198,9 @@ def run(**given: Any) -> int:
 
     with early.worker(given):
         from runner.cli.command_options import CommandOptions
-        from runner.cli.commands.run import score
+        from runner.cli.commands import any_run
 
-        return score(CommandOptions.of(given))
+        return any_run.score(CommandOptions.of(given))
 
 
 def begin() -> NoReturn:

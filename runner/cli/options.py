@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.headings import Command as Command
-from runner.cli.headings import Decorator, option, several
+from runner.cli.headings import Decorator, option, option_of, several
 from runner.cli.headings import Plain as Plain
 from runner.core.entry_points import offered as offered_at
 from runner.core.settings import ALLOWED, HEADINGS, RESULTS, ROWS, SANDBOX, SETTINGS, value_of
@@ -129,11 +129,6 @@ def settings(door: str, **helps: str) -> Decorator:
         return several(*(setting(name, helps.get(name)) for name in offered_at(door)))(command)
 
     return decorate
-
-
-def option_of(name: str) -> str:
-    """The option of a setting."""
-    return f"--{name.replace('_', '-')}"
 
 
 def language(help: str, *more: str) -> Decorator:

@@ -93,7 +93,7 @@ garbage.collect_rarely()
 began.clear()
 from runner.cli import signals
 from runner.cli.main import cli
-import runner.cli.commands.run
+import runner.cli.commands.any_run
 imported = len(began)
 async def work(): began.append(gc.get_threshold() == usual)
 signals.run(work())

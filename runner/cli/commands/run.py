@@ -22,7 +22,7 @@ from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.overview import nothing_scored, verdict
 from runner.engine.scoring.summary import Summary
 from runner.engine.scoring.worst import safe
-from runner.inputs.datasets.location import is_pattern, is_url
+from runner.inputs.datasets.location import is_url
 from runner.results.output.folder import is_folder
 from runner.results.output.manifest import State
 from runner.runs.base import BaseRun
@@ -32,29 +32,6 @@ from sandboxes.wasm import early
 
 _COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}
 """Variables by which rich prints colours where there is no terminal."""
-
-
-def score(options: CommandOptions) -> int:
-    """Do what the options ask for; return the exit code. Raises as `run.run`."""
-    if options["resume"] and options["overwrite"]:
-        raise click.UsageError("--resume goes on with a run and --overwrite starts it anew; give one of them.")
-    if options.project is not None or (
-        options.dataset is None and not options.evaluators and options["inline"] is None
-    ):
-        from runner.cli.commands import project  # here, as below: not for one evaluator that is named
-
-        return project.run(options)
-    if options.trust_config:
-        raise click.UsageError("--trust-config is for what evalcell.toml says; leave EVALUATOR and DATASET out.")
-    if options.evaluators:
-        from runner.cli.commands import several
-
-        return several.run(options)
-    if options.evaluator is not None and options.dataset is not None and is_pattern(options.dataset):
-        from runner.cli.commands import parts
-
-        return parts.run(options, options.evaluator, options.dataset)
-    return run(options)
 
 
 def run(options: CommandOptions) -> int:

@@ -49,13 +49,6 @@ def test_a_call_that_goes_wrong_in_the_middle_of_a_batch_costs_that_call(
     assert found[9].status == status, found[9]
 
 
-def test_several_calls_of_a_batch_go_wrong(opened: Opened) -> None:
-    bad = "if (x % 4 === 1) while (true); if (x % 4 === 3) Deno.exit(); if (x % 4 === 2) throw new Error('x');"
-    source = f"export function evaluate({{x}}) {{ {bad} return x }}"
-    found = opened.evaluate(source, [{"x": n} for n in range(12)], timeout=0.2)
-    assert [e.status for e in found] == ["ok", "timeout", "error", "crash"] * 3
-
-
 def test_an_end_that_a_call_has_left_for_later_is_not_blamed_on_another(opened: Opened) -> None:
     source = """
 export async function evaluate({x}) {
@@ -74,18 +67,6 @@ def test_rows_are_not_blamed_for_the_size_of_others(opened: Opened) -> None:
 
 
 COUNTS = "let count = 0;\nexport const evaluate = () => count += 1;\n"
-
-
-@pytest.mark.parametrize(("isolation", "seen"), [("batch", [1, 2, 3, 4]), ("call", [1, 1, 1, 1])])
-def test_state_lives_as_long_as_it_should(opened: Opened, isolation: Isolation, seen: list[int]) -> None:
-    sandbox = opened.sandbox(isolation)
-
-    async def body() -> list[list[Any]]:
-        program = await sandbox.load(typescript(COUNTS), LIMITS)
-        batch = [Call(id=n) for n in range(4)]
-        return [[e.value async for e in program.run(batch, LIMITS)] for _ in range(3)]
-
-    assert opened.run(body()) == [seen] * 3
 
 
 def test_overlapping_batches_share_no_state(opened: Opened) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +14,8 @@ import pytest
 
 from tests.remote import room
 from tests.remote.machine import Machine, MachineGone, Machines
+from tests.remote.serving import Server
+from tests.remote.use import opened, order
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -30,38 +32,6 @@ async def on_machine() -> AsyncIterator[tuple[Machines, Machine]]:
     finally:
         await machines.end_all()
     assert machines.live() == []
-
-
-async def test_streams_exit_code_and_variables() -> None:
-    async with on_machine() as (_, machine):
-        said = (
-            "import os,sys; sys.stderr.write(os.environ['A'] + os.getcwd()); print(sys.stdin.read()[::-1]); sys.exit(7)"
-        )
-        process = await machine.start_program(["python3", "-c", said], env={"A": "a"}, cwd="/tmp")
-        await process.write(b"abc")
-        await process.close_stdin()
-        assert (await process.stdout.read(), await process.stderr.read()) == (b"cba\n", b"a/tmp")
-        assert await process.wait() == 7
-        merged = await machine.start_program(["sh", "-c", "echo a; echo b >&2; cat"], stdin=False, merge=True)
-        assert (await merged.stdout.read(), await merged.stderr.read(), await merged.wait()) == (b"a\nb\n", b"", 0)
-
-
-async def test_much_goes_through_and_nothing_is_kept_for_who_does_not_read() -> None:
-    async with on_machine() as (_, machine):
-        echo = await machine.start_program(["cat"])
-        sent = os.urandom(5_000_000)
-
-        async def feed() -> None:
-            await echo.write(sent)
-            await echo.close_stdin()
-
-        _, got = await asyncio.gather(feed(), echo.stdout.read())
-        assert got == sent
-        endless = await machine.start_program(["yes"])
-        await asyncio.sleep(0.2)
-        await endless.kill(signal.SIGTERM)
-        assert await endless.wait() == 128 + signal.SIGTERM
-        assert len(await endless.stdout.read()) < 400_000
 
 
 async def test_a_group_is_killed_and_what_left_it_lives_until_the_machine_ends() -> None:
@@ -114,19 +84,6 @@ def _read(path: Path) -> bytes:
         return b""
 
 
-async def test_network_can_be_cut_while_it_runs() -> None:
-    async with on_machine() as (_, machine):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
-            dial = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
-            reached = await machine.start_program(["python3", "-c", dial])
-            assert await reached.wait() == 0
-            machine.network = False
-            cut = await machine.start_program(["python3", "-c", dial])
-            assert await cut.wait() == 1
-            assert b"refused" in await cut.stderr.read()
-
-
 async def test_files_and_what_is_the_hosts() -> None:
     async with on_machine() as (_, machine):
         await machine.write("/home/user/a/b.txt", b"b" * 3_000_000, "user")
@@ -151,20 +108,6 @@ async def test_files_and_what_is_the_hosts() -> None:
             await machine.read("/tmp/link")
 
 
-async def test_a_life_ends_by_itself_and_may_be_prolonged() -> None:
-    async with on_machine() as (machines, machine):
-        short, longer = await asyncio.gather(machines.create(lifetime=0.2), machines.create(lifetime=60))
-        before = longer.ends or 0
-        longer.live_for(600)
-        assert (longer.ends or 0) > before + 60
-        sleeper = await short.start_program(["sleep", "60"])
-        with pytest.raises(MachineGone, match="time was over"):
-            await sleeper.wait()
-        assert machines.live() == [machine, longer]
-        with pytest.raises(MachineGone):
-            machines.get(short.id)
-
-
 async def test_an_agent_that_is_gone_is_a_machine_that_is_gone() -> None:
     async with on_machine() as (machines, machine):
         os.kill(machine.first, signal.SIGKILL)
@@ -174,3 +117,22 @@ async def test_an_agent_that_is_gone_is_a_machine_that_is_gone() -> None:
             await machine.processes()
         await machine.end("again")
         assert machines.live() == []
+
+
+def test_a_server_ends_with_its_machines_when_its_parent_is_gone() -> None:
+    works, reason = room.bubblewrap()
+    if works is None:
+        pytest.skip(reason)
+
+    async def create(server: Server) -> None:
+        async with opened(server) as provider:
+            await provider.create(order())
+
+    with Server.start("tests.remote.vercel_server") as server:
+        asyncio.run(create(server))
+        first = server.state().machines[0]["first"]
+        server.abandon()
+        until = time.monotonic() + 60
+        while Path(f"/proc/{first}").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not Path(f"/proc/{first}").exists()

@@ -309,6 +309,19 @@ def _of_text(match: re.Match[str], failure: Failure, place: Place) -> str | None
     )
 
 
+def _of_list(match: re.Match[str], failure: Failure, place: Place) -> str | None:
+    if _inside(failure):
+        return None
+    return (
+        "a list stands where the script works with a text: if its parts are answers that all count, add "
+        "`def evaluate(output, reference): return max(FUNCTION(output, one) for one in reference)` to the script, "
+        f"and run that; for the first one alone give {Setting('mapping.paths', {'PARAMETER': '$.metadata.COLUMN[0]'})}"
+    )
+
+
+_PYTHON_2 = (
+    "this is Python 2's: the script runs in Python 3, where `range`, `str`, `int`, `input`, `zip` take its place"
+)
 _ABOVE = (
     "a script runs in a folder of its own, with nothing above it or beside it: copy what it imports from there into it"
 )
@@ -417,6 +430,18 @@ _ROWS = (
     _Row("wasm box", r"AttributeError: 'dict' object has no attribute '(?P<name>\w+)'", _of_dict),
     _Row("wasm box", r"AttributeError: 'str' object has no attribute '(?:get|items|keys|values)'", _of_text),
     _Row("wasm box", r"TypeError: string indices must be integers, not 'str'", _of_text),
+    _Row(
+        "wasm box",
+        r"AttributeError: 'list' object has no attribute '(?:lower|upper|casefold|r?split|[lr]?strip|replace|title|"
+        r"startswith|endswith|encode|translate|find|partition|splitlines)'",
+        _of_list,
+    ),
+    _Row("wasm box", r"TypeError: expected string or bytes-like object, got 'list'", _of_list),
+    _Row(
+        "wasm box",
+        r"NameError: name '(?:xrange|unicode|basestring|raw_input|long|unichr|execfile|izip)' is not",
+        _PYTHON_2,
+    ),
     _Row("wasm box", r"LookupError: [\s*]*Resource ", _nltk),
     # JavaScript and TypeScript.
     _Row("deno", r"TypeError: Fetch failed|NotCapable: Requires net access", _no_network),

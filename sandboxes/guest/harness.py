@@ -162,7 +162,11 @@ def _unwrap(value: Any) -> Any:
         _refuse_numpy(value)
     package = kind.__module__.partition(".")[0]
     name = kind.__name__ if package in ("builtins", "evaluator") else f"{package}.{kind.__name__}"
-    instead = _PART if hasattr(kind, "tolist") else "text, a number, or a dict or list of these"
+    instead = "text, a number, or a dict or list of these"
+    if hasattr(kind, "tolist"):
+        instead = _PART
+    elif hasattr(kind, "__float__"):
+        instead = "float(x)"
     raise TypeError(f"a value of the type {name}: return {instead}")
 
 

@@ -264,6 +264,10 @@ def test_packages_errors_without_a_network_name_it(kind: str, text: str, trace: 
         ([{"name": "a"}], "output[0].name", 'read `["name"]` of it, or make it one that has'),
         ('{"total": 1}', 'output["total"]', "a text stands where the script reads an object: read it by json.loads"),
         ("a", 'output.get("total")', "if it is a column that holds JSON, give "),
+        (["a"], "output.lower()", "a list stands where the script works with a text: if its parts are answers"),
+        (["a"], "__import__('re').findall('a', output)", "for the first one alone give "),
+        ("a", "xrange(3)", "this is Python 2's: the script runs in Python 3"),
+        ("a", "__import__('fractions').Fraction(1, 2)", "a value of the type fractions.Fraction: return float(x)"),
     ],
 )
 def test_the_way_to_read_a_value_that_has_another_shape(sandbox: str, value: object, read: str, step: str) -> None:

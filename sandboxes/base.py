@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from sandboxes.groups import each
 from sandboxes.models import MB as MB
@@ -20,23 +20,12 @@ from sandboxes.models import SandboxConfig as SandboxConfig
 from sandboxes.models import Script as Script
 from sandboxes.models import ScriptError as ScriptError
 from sandboxes.models import Status as Status
-from sandboxes.record import Field as Field
 from sandboxes.record import Record as Record
 from sandboxes.refusals import refuse_unsupported
 from sandboxes.shield import finish
 
-if TYPE_CHECKING:
-    from sandboxes.model import Model as Model
-
+Model = Record
 LOG = logging.getLogger("evalcell")
-
-
-def __getattr__(name: str) -> Any:
-    if name != "Model":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sandboxes.model import Model  # here: it imports pydantic, which a run of the command line does without
-
-    return Model
 
 
 class Program(ABC):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from pydantic_core import PydanticKnownError
+
 
 def _refuse_booleans(kind: Any, value: Any) -> Any:
     if value is True or value is False:
-        from pydantic_core import PydanticKnownError  # here: most values need no pydantic
-
         raise PydanticKnownError(kind)
     return value
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from sandboxes.record import Field, Record
+from pydantic import Field
+
+from sandboxes.record import Record
 
 Isolation = Literal["call", "batch"]
 Language = Literal["python", "typescript"]

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
 
+from pydantic import Field, PlainValidator, field_validator
+
 from runner.core.types import Columns, DialectFailures, Empty, Finite, InputMapping, Show
 from sandboxes.models import MB, Language, Limits, SandboxConfig
-from sandboxes.record import Field, Made, Record, field_validator
+from sandboxes.record import Record
 
 WORST = 5
 """Rows that are shown if nobody says how many."""
@@ -31,7 +34,7 @@ def _name(value: object) -> str:
     return value
 
 
-Name = Annotated[str, Made(_name)]
+Name = Annotated[str, PlainValidator(_name)]
 """A name or a path; a path need not be valid UTF-8."""
 
 
@@ -474,14 +477,15 @@ def _hints(holder: type[Record]) -> dict[str, Any]:
 def value_of(name: str) -> Value:
     """What the field of a setting holds."""
     part, _, field = (SETTINGS[name].field or name).rpartition(".")
-    holder = next(kind for path, kind in _HOLDERS if path == part and field in kind.field_names)
-    options, annotation = holder.options()[field], _hints(holder)[field]
+    holder = next(kind for path, kind in _HOLDERS if path == part and field in kind.model_fields)
+    options, annotation = holder.model_fields[field], _hints(holder)[field]
     bare = _bare(annotation)
     choices = get_args(bare) if get_origin(bare) is Literal else ()
     many = get_origin(bare) is tuple
     kind = str if many or choices else dict if get_origin(bare) is dict else bare
-    default = {} if options.factory is not None else options.default
-    return Value(kind, many, choices, default, options.bounds, annotation)
+    default = {} if options.default_factory is not None else options.default
+    bounds = {name: bound for mark in options.metadata for name, bound in asdict(mark).items()}
+    return Value(kind, many, choices, default, bounds, annotation)
 
 
 def _bare(annotation: Any) -> Any:

@@ -53,7 +53,7 @@ def with_settings(door: str, options: type) -> Callable[[F], F]:
 
 
 def _default(name: str) -> Any:
-    return None if name in PARTS else LocalSettings.options()[name].default
+    return None if name in PARTS else LocalSettings.model_fields[name].default
 
 
 def _unknown(door: str, name: str, known: Any) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
+from pydantic import Field, model_validator
+
 from sandboxes.models import Language
-from sandboxes.record import Field, Record, model_validator
+from sandboxes.record import Record
 
 Direction = Literal["maximize", "minimize", "none"]
 Outcome = Literal["scored", "abstained", "failed", "lost"]

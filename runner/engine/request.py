@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, BinaryIO, TypeAlias
 
+from pydantic import field_serializer, field_validator
+
 from runner.core.settings import FileSettings, LocalSettings, Name
 from runner.core.text import printable
 from runner.core.types import Case, Evaluator, Result
@@ -37,7 +39,6 @@ from runner.inputs.evaluators.own_json import own_json
 from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from sandboxes.base import Sandbox, SandboxConfig
 from sandboxes.groups import one_by_one
-from sandboxes.record import field_serializer, field_validator
 from sandboxes.registry import create
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -112,7 +113,7 @@ class Prepared:
     def reading(self) -> Reading:
         """How a text file is read."""
         declared = () if self.binding is None else (*self.binding.json_columns, *self._own_json())
-        return Reading(declared=declared, **{name: getattr(self.request, name) for name in FileSettings.field_names})
+        return Reading(declared=declared, **{name: getattr(self.request, name) for name in FileSettings.model_fields})
 
     def _own_json(self) -> list[str]:
         """The columns that the script itself reads as JSON, by their names or by those of its parameters."""

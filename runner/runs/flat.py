@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from runner.core.errors import InputError
 from runner.core.settings import SETTINGS, nested, parameter
 from runner.core.text import printable, read_bounded, shown
@@ -15,7 +17,6 @@ from runner.inputs.evaluators.requirements import plain, read_requirements
 from runner.runs.project.presets import PRESETS
 from runner.runs.stored import is_stored
 from sandboxes.base import Language, Limits, SandboxConfig
-from sandboxes.record import first_problem
 
 MAX_LOCK = 4 << 20
 """Bytes of a lock file; a hundred packages with all their hashes take some hundred KB."""
@@ -48,15 +49,15 @@ def flat_request(
                 "mapping": mapping,
             },
         )
-    except ValueError as error:
-        first = first_problem(error)
+    except ValidationError as error:
+        first = error.errors()[0]
         name = next((name for name in SETTINGS if _path(name) == first["loc"][:2]), str(first["loc"][-1]))
         why = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{called(name)} {shown(first['input'], 60)}: {printable(why, 300)}") from None
 
 
 def _is_request(name: str) -> bool:
-    return parameter(name) in RunRequest.field_names
+    return parameter(name) in RunRequest.model_fields
 
 
 def _path(name: str) -> tuple[str, ...]:

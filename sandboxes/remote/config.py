@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from sandboxes.base import MB, SandboxConfig
-from sandboxes.record import Field
 from sandboxes.remote.retry import Pauses
 
 

@@ -59,7 +59,7 @@ def test_the_manifest_says_how_the_run_was_done(here: Path) -> None:
     about = {"name": "length", "version": digest[:12], "path": "length.py", "sha256": digest, "outputs": {}}
     assert found["evaluator"] == about
     reading: dict[str, Any] = {"id": None, "keep": [], "place": None, "empty": "text", "json_columns": []}
-    others = FileSettings.field_names - reading.keys() - {"rows"}
+    others = FileSettings.model_fields.keys() - reading.keys() - {"rows"}
     reading |= dict.fromkeys(others)
     content = {"sha256": sha256(Path("data.jsonl").read_bytes()).hexdigest()}
     assert found["dataset"] == {"path": "data.jsonl", **content, **reading, "limit": 3, "rows": 3, "notes": []}

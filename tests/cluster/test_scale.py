@@ -24,7 +24,7 @@ def test_executions_from_workers_are_what_they_were() -> None:
     each = [plain, plain.model_copy(update={"output": "said"}), plain.model_copy(update={"value": None})]
     each.append(Execution(call=0, status="error", error=ScriptError(type="ValueError", message="no"), duration=0.0))
     assert [unpacked(json.loads(json.dumps(packed(one)))) for one in each] == each
-    assert {*dict(unpacked(packed(plain)))} == {*Execution.field_names}
+    assert {*dict(unpacked(packed(plain)))} == {*Execution.model_fields}
     for wrong in ([], [1], ["1", 0.5, None], [True, 0.5, None], None):
         with pytest.raises(ValidationError):
             unpacked(wrong)

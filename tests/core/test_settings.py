@@ -77,7 +77,7 @@ SURFACES: dict[str, Callable[[], set[str]]] = {
         - {"rows"}  # these are the rows themselves
     ),
     "try of MCP": lambda: mcp("try") - {"rows"},
-    "POST /v1/runs": lambda: {name for name in SETTINGS if parameter(name) in RunSpec.field_names} - FILES,
+    "POST /v1/runs": lambda: {name for name in SETTINGS if parameter(name) in RunSpec.model_fields} - FILES,
     "Client.run": lambda: python(Client.run) - FILES,
     "Client.evaluate": lambda: python(Client.evaluate) - FILES,
     "run of MCP": mcp,
@@ -98,10 +98,10 @@ def test_what_an_entry_point_lacks_is_a_setting_or_a_kind(door: str) -> None:
 
 
 def test_every_field_of_a_request_is_a_setting() -> None:
-    fields = RunRequest.field_names - {"evaluator", "dataset"}
+    fields = RunRequest.model_fields.keys() - {"evaluator", "dataset"}
     assert fields <= {parameter(name) for name in SETTINGS}
     for part in ("limits", "sandbox"):
-        held = type(getattr(RunRequest(evaluator="x"), part)).field_names
+        held = type(getattr(RunRequest(evaluator="x"), part)).model_fields.keys()
         named = {(SETTINGS[name].field).partition(".")[2] for name in SETTINGS if parameter(name) == part}
         assert held - named <= {"language", "load_timeout", "output", "result"}, part  # for who writes Python or JSON
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel
 
 import runner
 from runner import InputMapping, evaluate
@@ -116,7 +117,7 @@ def test_each_setting_of_a_message_is_one_of_python() -> None:
     public = [getattr(runner, name) for name in runner.__all__]
     functions = filter(inspect.isfunction, public)
     parameters = {name for one in functions for name in inspect.signature(one).parameters}
-    fields = {"limits": Limits, "sandbox": SandboxConfig, "mapping": InputMapping}
+    fields: dict[str, type[BaseModel]] = {"limits": Limits, "sandbox": SandboxConfig, "mapping": InputMapping}
     # A function of its own, of files for other tools, of a server and of the command line.
     for name in set(NAMES) - {"with_requirements", "threshold", "force"}:
         group, _, field = name.rpartition(".")

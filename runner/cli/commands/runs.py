@@ -110,4 +110,4 @@ def _evaluator(run: RunInfo) -> str:
 
 
 def _result(row: dict[str, object]) -> Result:
-    return Result.model_validate({name: value for name, value in row.items() if name in Result.field_names})
+    return Result.model_validate({name: value for name, value in row.items() if name in Result.model_fields})

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pydantic import Field
+
 from runner.core.text import listed, printable
 from runner.core.types import ResultError
 from runner.engine.scoring.normalize import InvalidResultError
 from runner.inputs.evaluators.dialect import DIALECTS, Dialect
 from sandboxes.base import Language
-from sandboxes.record import Field, Record
+from sandboxes.record import Record
 
 ONLY = "aggregate"
 """The name of a figure that was returned without one."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from runner.core.types import Direction, ErrorKind, OutputConfig
 from runner.engine.scoring.figures import Figures
 from runner.engine.scoring.histogram import Histogram
 from runner.engine.scoring.interval import wilson
-from sandboxes.record import Field, Record
+from sandboxes.record import Record
 
 
 class Stats(Record):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from runner.core.types import Evaluator, Result, Show
 from runner.engine.scoring.repeats import Repeats
 from runner.engine.scoring.summary import Summary
 from runner.engine.scoring.tally import Labels, Tally, TallySums
 from runner.engine.scoring.worst import RankedRow, ShownRows, Worst
-from sandboxes.record import Field, Record
+from sandboxes.record import Record
 
 
 class PartialSums(Record):

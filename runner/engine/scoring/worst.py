@@ -6,6 +6,8 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic import Field
+
 from runner.core.settings import WORST
 from runner.core.text import printable, shown_json
 from runner.core.types import ErrorKind, Evaluator, Finite, Outcome, Result, Show
@@ -13,7 +15,7 @@ from runner.engine.scoring.json_diff import JsonDifference, json_differences
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.summary import passes
 from sandboxes.base import Call
-from sandboxes.record import Field, Record
+from sandboxes.record import Record
 
 _TITLES: dict[Show, str] = {
     "worst": "The worst rows",

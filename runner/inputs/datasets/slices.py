@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 
+from pydantic import Field
+
 from runner.core.errors import DatasetError
 from runner.core.text import printable
 from runner.inputs.datasets.column_values import MAX_ROW
 from runner.inputs.datasets.ids import KEY
 from runner.inputs.datasets.streams import BUFFER, Filter
-from sandboxes.record import Field, Record
+from sandboxes.record import Record
 
 
 class Slice(Record):

@@ -9,6 +9,8 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
+from pydantic import Field, ValidationError
+
 from runner.core.errors import EvaluatorError, PathError
 from runner.core.text import listed, printable, shown, suggestion, whole
 from runner.core.types import Categorical, Continuous, Freeform, InputMapping, OutputConfig, ParameterSpec
@@ -16,7 +18,7 @@ from runner.inputs.evaluators.column import parse_source
 from runner.inputs.evaluators.parameters import read_parameters
 from runner.inputs.evaluators.python_versions import normal_versions
 from sandboxes.base import Language
-from sandboxes.record import Field, Record, first_problem
+from sandboxes.record import Record
 
 MAX_HEADER = 16_384
 """Characters; tomllib takes quadratic time for some texts, 0.8 s for this much of `a.a.a.…`."""
@@ -249,8 +251,8 @@ class _Reader:
             value = {**value, "labels": dict.fromkeys(labels)}
         kind = _KINDS[value["kind"]]
         try:
-            return kind.exact(value) or kind.model_validate(value, strict=True)
-        except ValueError as error:
+            return kind.model_validate(value, strict=True)
+        except ValidationError as error:
             self._refuse(key, f"`{short}`: {_first_problem(error)}")
 
     def _mapping(self, table: Any) -> InputMapping:
@@ -286,8 +288,8 @@ class _Reader:
         return value
 
 
-def _first_problem(error: ValueError) -> str:
-    first = first_problem(error)
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     known = {"extra_forbidden": "an unknown key", "missing": "missing"}.get(first["type"], first["msg"])
     return printable(whole(f"{place}: {known}" if place else known.removeprefix("Value error, ")))

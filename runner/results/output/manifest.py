@@ -23,7 +23,7 @@ from runner.results.output.digests import Digests
 State = Literal["unfinished", "finished", "interrupted", "failed"]
 
 _NONE = Digests()
-_READ = [name for name in FileSettings.options() if name in SETTINGS]
+_READ = [name for name in FileSettings.model_fields if name in SETTINGS]
 """How the dataset's file is read."""
 
 

@@ -73,7 +73,7 @@ class SavedRun:
             evaluator=reference,
             dataset=whole(request.dataset or ""),
             sandbox=request.sandbox,
-            **{name: getattr(request, name) for name in RunSettings.field_names},
+            **{name: getattr(request, name) for name in RunSettings.model_fields},
         )
         run = self._store.create_run(
             spec, dataset=self._dataset(), state="running", owner="cli", command=whole(command(prepared, None))

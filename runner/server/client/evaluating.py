@@ -87,7 +87,7 @@ async def evaluate(
 
 def _is_set(name: str, value: Any) -> bool:
     """Whether only a run has this setting."""
-    return name not in _TRIED and value not in (None, [], RunSettings.options()[name].default)
+    return name not in _TRIED and value not in (None, [], RunSettings.model_fields[name].default)
 
 
 async def report(server: Server, run: str, *, worst: int = WORST, show: Show = "worst") -> Report:

@@ -40,7 +40,7 @@ def request_of(
     store: Store, spec: RunSpec, evaluator: Evaluator, config: SandboxConfig, path: Path, beside: Path | None
 ) -> Iterator[RunRequest]:
     """What the run asks. Raises InputError for a baseline that is no finished run of the store."""
-    asked = {name: getattr(spec, name) for name in RunSettings.field_names}
+    asked = {name: getattr(spec, name) for name in RunSettings.model_fields}
     with ExitStack() as stack:
         if spec.baseline is not None:
             run = store.run(spec.baseline)

@@ -14,7 +14,6 @@ from runner.core.text import printable, read_bounded, shown
 from runner.core.types import Evaluator, InputMapping
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.requirements import plain, read_requirements
-from runner.runs.project.presets import PRESETS
 from runner.runs.stored import is_stored
 from sandboxes.base import Language, Limits, SandboxConfig
 
@@ -85,3 +84,7 @@ def _resolved(values: Mapping[str, Any], called: Callable[[str], str], place: Ca
     for name in {"env_file", "baseline"} & found.keys():
         found[name] = found[name] if name == "baseline" and is_stored(found[name]) else place(found[name])
     return found
+
+
+PRESETS: dict[str, dict[str, int]] = {"openai-grader": {"timeout": 120, "memory": 2048, "disk": 1024}}
+"""By name, the limits of another product: seconds, MB of memory, MB of disk. Scripts of 256 KB are the most anyway."""

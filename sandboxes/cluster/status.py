@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
 from importlib.metadata import version
@@ -12,11 +13,12 @@ from pydantic import Field, ValidationError
 
 from sandboxes.base import Model
 from sandboxes.cluster.connection import ADDRESS, Connection, address_of
+from sandboxes.cluster.facts import Facts, facts
 from sandboxes.cluster.facts import facts as own_facts
 from sandboxes.cluster.member import last_line
-from sandboxes.cluster.node import node_facts
 from sandboxes.cluster.worker import NAMESPACE
-from sandboxes.errors import SandboxUnavailableError
+from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.registry import backends, find
 from sandboxes.shield import finish
 
 _NODE = 60.0  # seconds for a node to start a process and look at its sandboxes
@@ -193,3 +195,18 @@ def _differences(nodes: Sequence[NodeStatus]) -> Iterable[str]:
                     f"node {node.host} ({node.id[:8]}): sandbox {name} {why}, but {most} on most nodes; "
                     "a run with it is refused: make them alike"
                 )
+
+
+def node_facts() -> Facts:
+    """Versions, room in /dev/shm, and of each sandbox whether it works and how; data alone."""
+    found: Facts = {**facts(), "shm": None, "works": {}, "fails": {}}
+    if hasattr(os, "statvfs") and os.path.isdir("/dev/shm"):
+        room = os.statvfs("/dev/shm")
+        found["shm"] = room.f_bavail * room.f_frsize
+    for backend in backends().values():
+        if not backend.elsewhere and not backend.hidden:
+            try:
+                found["works"][backend.name] = find(backend.name).check()
+            except SandboxError as e:
+                found["fails"][backend.name] = str(e)
+    return found

@@ -5,7 +5,7 @@ Sandboxes on providers' machines. What all providers share, in the order in whic
     lifecycle  who owns a machine; ledger, reaper            retry      what is asked once more
     pool       as many machines as wanted and allowed        provision  a machine is known, and has its packages
     upload     the user's files are in it, too
-    program    batches, and what becomes of a lost machine   agent_protocol  what is said to the agent; stream, bundle
+    program    batches, and what becomes of a lost machine   agent_protocol  what is said to the agent; stream
     runtime    what runs a script there: Python or Deno
 
 The agent is `guest.machine`, and runs on the machine.

@@ -19,7 +19,7 @@ from runner import SandboxConfig
 from runner.core.errors import EvaluatorError, InputError
 from runner.core.types import InputMapping, Result
 from runner.runs.export import RowScorer
-from runner.runs.export.lines import MOST, score_lines
+from runner.runs.export.scorer import MOST, score_lines
 from sandboxes import SandboxUnavailableError, find
 from sandboxes.errors import UnsupportedConfigError
 from tests.cli.commands import evalcell
@@ -257,7 +257,7 @@ def test_a_line_that_cannot_be_said_ends_it() -> None:
 def test_lines_end_with_3_where_all_that_could_be_scored_was_lost(
     monkeypatch: pytest.MonkeyPatch, outcomes: set[str], code: int
 ) -> None:
-    monkeypatch.setattr("runner.runs.export.lines.score_lines", lambda *_: outcomes)
+    monkeypatch.setattr("runner.runs.export.scorer.score_lines", lambda *_: outcomes)
     assert evalcell("lines", "exact-match").exit_code == code
 
 

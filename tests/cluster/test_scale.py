@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from sandboxes.base import Execution, SandboxConfig, ScriptError
-from sandboxes.cluster.races import Races
+from sandboxes.cluster.pool import Races
 from sandboxes.cluster.schedule import AHEAD, Schedule
 from sandboxes.cluster.worker import packed, unpacked
 from tests.bench.fake_ray import Scenario

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from runner import SandboxConfig, evaluate
 from runner.core.types import Continuous, Evaluator, Outcome, Result, Show
+from runner.engine.scoring.diff import MOST, json_differences
 from runner.engine.scoring.histogram import BINS, histogram
-from runner.engine.scoring.json_diff import MOST, json_differences
 from runner.engine.scoring.tally import Tally
 from runner.engine.scoring.worst import ShownRow, Worst
 from runner.inputs.evaluators.load import parse_evaluator

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from sandboxes import Call, Execution, Isolation, Limits, SandboxLostError, Script
 from sandboxes.base import Language
 from sandboxes.remote import agent_protocol
-from sandboxes.remote.bundle import bundle
-from sandboxes.remote.bundle import modules as sent
+from sandboxes.remote.agent_protocol import bundle
+from sandboxes.remote.agent_protocol import modules as sent
 
 LIMITS = Limits(result=1000, output=500)
 HELLO = {

@@ -12,8 +12,8 @@ from runner import Comparison, InputError, NotComparableError, compare_runs
 from runner.core.types import Result, Score
 from runner.engine.request import RunRequest, prepare
 from runner.inputs.evaluators.load import parse_evaluator
+from runner.results.compare.baseline import worse_gate
 from runner.results.compare.files import find_source
-from runner.results.compare.gate import worse_gate
 from runner.results.compare.rows import source_rows
 from runner.results.output.digests import Digests
 from runner.results.output.manifest import conditions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.engine.scoring.json_diff import JsonDifference
+from runner.engine.scoring.diff import JsonDifference
 from runner.results.compare.types import (
     Bounds,
     Change,

@@ -15,7 +15,7 @@ from runner.core.settings import SETTINGS
 from runner.core.text import json_text
 from runner.engine.scoring.allowance import parse_allowed
 from runner.engine.scoring.summary import GateResult
-from runner.results.compare.gate import worse_gate
+from runner.results.compare.baseline import worse_gate
 from runner.results.compare.pairs import Wish
 from runner.results.compare.runs import compare_sources
 from runner.results.compare.types import Comparison

@@ -104,8 +104,7 @@ def _export(tool: str, script: str, threshold: float | None, target: str | None,
 def _lines(script: str, threshold: float | None, **given: Any) -> int:
     from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE
     from runner.cli.values import standard_input
-    from runner.runs.export.lines import score_lines
-    from runner.runs.export.scorer import RowScorer, refuse_no_verdict
+    from runner.runs.export.scorer import RowScorer, refuse_no_verdict, score_lines
 
     asked = _asked(script, **given)
     refuse_no_verdict(asked.evaluator, threshold)

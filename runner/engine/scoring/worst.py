@@ -11,7 +11,7 @@ from pydantic import Field
 from runner.core.settings import WORST
 from runner.core.text import printable, shown_json
 from runner.core.types import ErrorKind, Evaluator, Finite, Outcome, Result, Show
-from runner.engine.scoring.json_diff import JsonDifference, json_differences
+from runner.engine.scoring.diff import JsonDifference, json_differences
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.summary import passes
 from sandboxes.base import Call

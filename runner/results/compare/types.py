@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from runner.core.types import Direction, Outcome
-from runner.engine.scoring.json_diff import JsonDifference
+from runner.engine.scoring.diff import JsonDifference
 from sandboxes.base import Model
 
 Verdict = Literal["better", "no worse", "worse", "not enough evidence"]

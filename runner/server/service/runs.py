@@ -13,9 +13,8 @@ from anyio import to_thread
 
 from runner.core.errors import InputError
 from runner.results.compare.files import Source
-from runner.results.compare.flips import FlipPage
 from runner.results.compare.pairs import Wish
-from runner.results.compare.runs import check_tolerance, compare_sources, compare_with_flips
+from runner.results.compare.runs import FlipPage, check_tolerance, compare_sources, compare_with_flips
 from runner.results.compare.types import Comparison, Flips
 from runner.results.store.errors import InUseError, NotStoredError, StoreError
 from runner.results.store.types import OVER, Page, RunInfo, RunSpec, RunState, Selected, Selection

@@ -9,7 +9,7 @@ import re
 import httpx
 import pytest
 
-from runner.engine.scoring.json_diff import json_differences
+from runner.engine.scoring.diff import json_differences
 from runner.server.http.web.cards import _cut
 from tests.server.http.live import Live, finished
 from tests.server.page.forms import form

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Body, Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from runner.core.types import ErrorKind, Finite, Outcome
-from runner.results.compare.flips import MOST, FlipPage
+from runner.results.compare.runs import MOST, FlipPage
 from runner.results.compare.types import Comparison, Flip, Flips
 from runner.results.store.types import (
     MOST_COUNT,

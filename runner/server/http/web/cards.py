@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from runner.core.text import printable
-from runner.engine.scoring.json_diff import JsonDifference, JsonDifferences, count_differences
+from runner.engine.scoring.diff import JsonDifference, JsonDifferences, count_differences
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.summary import Stats, passes
 from runner.engine.scoring.worst import label_text

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from runner.core.errors import InputError
 from runner.core.text import printable
-from runner.results.compare.flips import FLIPS, FlipPage
+from runner.results.compare.runs import FLIPS, FlipPage
 from runner.results.compare.types import Flip, Flips
 from runner.results.reports.html.comparison import both_sides, comparison_html
 from runner.results.store.types import GOING, MOST_DEEP

@@ -51,6 +51,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "templates": ("templates/", _VERSIONS),
     "parts": (
         "runner/runs/parts/",
+        "runner/runs/pool/",
         "runner/inputs/datasets/",
         "runner/engine/scoring/",
         "runner/results/output/",

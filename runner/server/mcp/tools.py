@@ -23,6 +23,8 @@ from runner.results.store.types import OVER, Order, RunInfo, RunSpec, Selection
 from runner.runs.pool.types import MOST_TRIED, TriedRow
 from runner.server.mcp.replies import as_reply
 from runner.server.service.errors import ServiceError
+from runner.server.service.part import threaded
+from runner.server.service.scripts import all_templates, templates_listed
 from runner.server.service.service import Service
 from runner.server.service.types import (
     CheckRequest,
@@ -94,14 +96,14 @@ class Tools:
         """
         service = self._service()
         if kind == "templates":
-            found = await service.templates_listed()
+            found = await threaded(templates_listed)
             return {"items": [{"name": one.name, "about": _sentence(one.description)} for one in found]}
         if kind == "sandboxes":
             return {"items": [one.model_dump(mode="json", exclude_defaults=True) for one in await service.fits()]}
         if kind == "evaluators":
-            return as_reply(await service.evaluators(after, _LISTED))
+            return as_reply(await threaded(service.store.evaluators, after, _LISTED))
         if kind == "datasets":
-            return as_reply(await service.datasets(after, _LISTED))
+            return as_reply(await threaded(service.store.datasets, after, _LISTED))
         page = await service.runs(after, _LISTED)
         return as_reply({"items": [_short(one) for one in page.items], "next": page.next})
 
@@ -119,7 +121,7 @@ class Tools:
         """
         service = self._service()
         if kind == "evaluator":
-            version = await service.evaluator(name)
+            version = await threaded(service.store.evaluator, name)
             source, how = version.source, version.how_read
             about = await service.check(
                 CheckRequest(source=source, language=version.language, dialect=how["dialect"], entry=how["entry"])
@@ -127,7 +129,7 @@ class Tools:
             parts = about.model_dump(mode="json", include={"parameters", "outputs", "packages", "mapping", "problems"})
             return _source(version.model_dump(mode="json"), parts)
         if kind == "template":
-            return _template({one.name: one for one in await service.templates()}, name, language)
+            return _template({one.name: one for one in await threaded(all_templates)}, name, language)
         if kind == "dataset":
             return as_reply(await service.dataset_rows(name, first, count))
         return as_reply(await service.run(name))
@@ -245,7 +247,7 @@ class Tools:
         try:
             return await asked
         except NotStoredError:
-            if evaluator not in {one.name for one in await self._service().templates_listed()}:
+            if evaluator not in {one.name for one in await threaded(templates_listed)}:
                 raise
             shown = f'`show` with {{"kind": "template", "name": "{evaluator}"}}'
             raise ServiceError(

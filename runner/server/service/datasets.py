@@ -15,11 +15,10 @@ from anyio import to_thread
 from runner.core.errors import DatasetError
 from runner.inputs.datasets.unnest import write_as_utf8, write_rows
 from runner.results.store.names import parted
-from runner.results.store.types import DatasetInfo, Page, Preset
+from runner.results.store.types import DatasetInfo, Preset
 from runner.server.service.errors import ServiceError
 from runner.server.service.part import Part, threaded
 from runner.server.service.rows import looked_at
-from runner.server.service.types import DatasetRows
 from sandboxes.base import SandboxConfig
 from sandboxes.wording import Setting
 
@@ -102,38 +101,10 @@ class Datasets(Part):
         if not size:
             raise DatasetError("the body is empty; send the file as it is")
 
-    async def datasets(self, after: str | None = None, count: int = 50) -> Page[DatasetInfo]:
-        """The datasets by name."""
-        return await threaded(self.store.datasets, after, count)
-
-    async def dataset(self, name: str) -> DatasetInfo:
-        """The dataset of a name or a digest. Raises NotStoredError."""
-        return await threaded(self.store.dataset, name)
-
-    async def dataset_rows(self, name: str, first: int = 1, count: int = 5) -> DatasetRows:
-        """Some rows of a dataset. Raises NotStoredError and DatasetError."""
-        return await self._rows(name, first, count)
-
-    async def delete_dataset(self, name: str, *, force: bool = False) -> int:
-        """Delete it; the bytes that the disk gets back. Raises NotStoredError, and InUseError if runs use it."""
-        return await threaded(self.store.delete_dataset, name, force=force)
-
     async def set_preset(self, name: str, config: SandboxConfig) -> Preset:
         """Keep a sandbox config under a name. Raises ServiceError for one that this server does not allow."""
         self.settings.refuse(config)
         return await threaded(self.store.set_preset, name, config)
-
-    async def presets(self, after: str | None = None, count: int = 50) -> Page[Preset]:
-        """The sandbox configs by name."""
-        return await threaded(self.store.presets, after, count)
-
-    async def preset(self, name: str) -> Preset:
-        """The config of a name. Raises NotStoredError."""
-        return await threaded(self.store.preset, name)
-
-    async def delete_preset(self, name: str) -> None:
-        """Delete a config. Raises NotStoredError."""
-        await threaded(self.store.delete_preset, name)
 
 
 def _of_sender(words: str, path: Path, file_name: str, name: str) -> str:

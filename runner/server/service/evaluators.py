@@ -9,7 +9,7 @@ from runner.core.errors import EvaluatorError
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.load import HowRead
-from runner.results.store.types import EvaluatorInfo, EvaluatorVersion, Page
+from runner.results.store.types import EvaluatorVersion
 from runner.runs.pool.types import TryJob, TryReply
 from runner.server.service import scripts
 from runner.server.service.errors import ServiceError
@@ -19,10 +19,7 @@ from runner.server.service.types import (
     CheckRequest,
     EvaluateRequest,
     EvaluatorInput,
-    Recognised,
     SandboxFit,
-    Template,
-    TemplateInfo,
 )
 from sandboxes.base import Language
 
@@ -41,18 +38,6 @@ class Evaluators(Part):
         except EvaluatorError as error:
             language = scripts.language_of(request.file_name, request.language)
             return Checked(name=name, language=language, problems=(scripts.problem_of(error, name),))
-
-    async def recognise(self, head: bytes, file_name: str) -> Recognised:
-        """Tell what a file is by its name and its first bytes."""
-        return scripts.recognise(head, file_name)
-
-    async def templates(self) -> list[Template]:
-        """The evaluators that come with evalcell, with their sources."""
-        return await threaded(scripts.all_templates)
-
-    async def templates_listed(self) -> list[TemplateInfo]:
-        """The evaluators that come with evalcell, which takes no time: the first page has them."""
-        return await threaded(scripts.templates_listed)
 
     async def fits(
         self,
@@ -86,7 +71,7 @@ class Evaluators(Part):
         if (rows is None) is (request.dataset is None):
             raise ServiceError("invalid-request", "name either `rows` or a `dataset`")
         if rows is None:
-            found = await self._rows(request.dataset or "", request.first, request.count)
+            found = await self.dataset_rows(request.dataset or "", request.first, request.count)
             rows = [row.row for row in found.rows if row.row is not None]
         asked = RunRequest(
             evaluator=script, sandbox=config, limits=request.limits, mapping=request.mapping, seed=request.seed
@@ -117,19 +102,3 @@ class Evaluators(Part):
         how = HowRead(dialect=given.dialect, entry=given.entry, failures=given.dialect_failures)
         script = await self._parsed(given.source, given.language, given.file_name, given.name, **how)
         return await threaded(self.store.add_evaluator, script, name=given.name, expected=expected)
-
-    async def evaluators(self, after: str | None = None, count: int = 50) -> Page[EvaluatorInfo]:
-        """The evaluators that are kept, by name."""
-        return await threaded(self.store.evaluators, after, count)
-
-    async def evaluator(self, reference: str) -> EvaluatorVersion:
-        """One version; `name` alone is the newest. Raises NotStoredError."""
-        return await threaded(self.store.evaluator, reference)
-
-    async def versions(self, name: str, after: str | None = None, count: int = 50) -> Page[EvaluatorVersion]:
-        """All versions, the newest first. Raises NotStoredError."""
-        return await threaded(self.store.versions, name, after, count)
-
-    async def delete_evaluator(self, name: str, *, force: bool = False) -> None:
-        """Delete it with all its versions. Raises NotStoredError, and InUseError if runs use it."""
-        await threaded(self.store.delete_evaluator, name, force=force)

@@ -84,7 +84,7 @@ class Part:
         for gone in list(self._going):
             gone.set()
 
-    async def _rows(self, name: str, first: int, count: int) -> DatasetRows:
+    async def dataset_rows(self, name: str, first: int = 1, count: int = 5) -> DatasetRows:
         """
         Rows of a dataset. Raises what `some_rows` does.
 

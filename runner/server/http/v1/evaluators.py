@@ -13,7 +13,9 @@ from runner.results.store.types import EvaluatorInfo, EvaluatorVersion, Page
 from runner.runs.pool.types import TryReply
 from runner.server.http.idempotency import Once
 from runner.server.http.v1.parts import After, Count, Force, Here, Name, QuickRoute, StrictRoute, problems, while_there
+from runner.server.service import scripts
 from runner.server.service.errors import ServiceError
+from runner.server.service.part import threaded
 from runner.server.service.types import (
     Checked,
     CheckRequest,
@@ -70,13 +72,13 @@ async def recognise(
     request: Request, service: Here, name: Annotated[str, Query(min_length=1, max_length=255)]
 ) -> Recognised:
     """Tell what a file is, by its name and its first bytes, which are the body."""
-    return await service.recognise(await request.body(), name)
+    return scripts.recognise(await request.body(), name)
 
 
 @router.get("/templates", responses=problems())
 async def templates(service: Here) -> list[Template]:
     """The evaluators that come with evalcell."""
-    return await service.templates()
+    return await threaded(scripts.all_templates)
 
 
 @router.get("/sandboxes", responses=problems("not-found", "evaluator"))
@@ -88,7 +90,7 @@ async def sandboxes(service: Here, evaluator: Annotated[str | None, Query(max_le
 @router.get("/evaluators", responses=problems("input"))
 async def evaluators(service: Here, after: After = None, count: Count = 50) -> Page[EvaluatorInfo]:
     """The evaluators by name."""
-    return await service.evaluators(after, count)
+    return await threaded(service.store.evaluators, after, count)
 
 
 @router.post("/evaluators", status_code=201, responses=problems("evaluator", "input", "idempotency", "store-full"))
@@ -107,7 +109,7 @@ async def add(body: EvaluatorInput, service: Here, response: Response, once: Onc
 @router.get("/evaluators/{name}", responses=problems("not-found", "input"))
 async def evaluator(name: Annotated[str, Field(max_length=80)], service: Here, response: Response) -> EvaluatorVersion:
     """One version: `name` is the newest, `name@3` the third, `name@1f2e3d` that of a hash."""
-    found = await service.evaluator(name)
+    found = await threaded(service.store.evaluator, name)
     response.headers["ETag"] = f'"{found.version}"'
     return found
 
@@ -126,7 +128,7 @@ async def change(
     """Keep a new version. `If-Match` has the version that was edited; another one that is newer is a conflict."""
     if if_match is None:
         raise ServiceError("precondition-required", 'send `If-Match: "VERSION"`, the version that you edited')
-    before = await service.evaluator(name)
+    before = await threaded(service.store.evaluator, name)
     asked = body.model_dump(exclude_unset=True)
     if asked.setdefault("dialect", before.asked_dialect) == before.asked_dialect:
         asked = {"entry": before.asked_entry, "dialect_failures": before.dialect_failures} | asked
@@ -140,13 +142,13 @@ async def change(
 @router.delete("/evaluators/{name}", status_code=204, responses=problems("not-found", "in-use", "input"))
 async def delete(name: Name, service: Here, force: Force = False) -> None:
     """Delete it with all its versions."""
-    await service.delete_evaluator(name, force=force)
+    await threaded(service.store.delete_evaluator, name, force=force)
 
 
 @router.get("/evaluators/{name}/versions", responses=problems("not-found", "input"))
 async def versions(name: Name, service: Here, after: After = None, count: Count = 50) -> Page[EvaluatorVersion]:
     """All versions, the newest first."""
-    return await service.versions(name, after, count)
+    return await threaded(service.store.versions, name, after, count)
 
 
 @router.get("/evaluators/{name}/versions/{number}", responses=problems("not-found", "input"))
@@ -154,6 +156,6 @@ async def version(
     name: Name, number: Annotated[int, Field(ge=1, le=999_999_999)], service: Here, response: Response
 ) -> EvaluatorVersion:
     """One version."""
-    found = await service.evaluator(f"{name}@{number}")
+    found = await threaded(service.store.evaluator, f"{name}@{number}")
     response.headers["ETag"] = f'"{found.version}"'
     return found

@@ -20,6 +20,7 @@ from runner.server.http.web import forms, header_form
 from runner.server.http.web.draft import EMPTY, TRIED, Draft
 from runner.server.http.web.render import link, page, value
 from runner.server.service.errors import ServiceError, problem_or_raise
+from runner.server.service.part import threaded
 from runner.server.service.service import Service
 from runner.server.service.types import EvaluateRequest, EvaluatorInput
 
@@ -86,7 +87,7 @@ async def run(request: Request, service: Here) -> Response:
     form = await forms.fields(request)
     draft = drafts.of_form(form)
     try:
-        opened = await service.evaluator(form["opened"]) if "opened" in form else None
+        opened = await threaded(service.store.evaluator, form["opened"]) if "opened" in form else None
         same = opened is not None and _same(drafts.edited(opened), draft)
         version = opened if opened is not None and same else await _saved(service, draft)
     except Exception as error:
@@ -120,7 +121,7 @@ async def _refused(request: Request, service: Service, draft: Draft, problem: Se
     if problem.kind != "version-conflict":
         failed = EMPTY | {"detail": problem.detail}
         return await _editor(request, service, draft, tried=failed, status=problem.status)
-    theirs = await service.evaluator(draft.name)
+    theirs = await threaded(service.store.evaluator, draft.name)
     conflict = {"detail": problem.detail, "diff": difference(draft.source, theirs.source)}
     draft = replace(draft, expected=theirs.version)
     return await _editor(request, service, draft, conflict=conflict, status=409)
@@ -129,21 +130,21 @@ async def _refused(request: Request, service: Service, draft: Draft, problem: Se
 @router.get("/evaluators/{reference}")
 async def shown(request: Request, service: Here, reference: str, dataset: str = "", first: str = "1") -> Response:
     """A version, the newest or `name@n`, in the editor."""
-    version = await service.evaluator(reference)
+    version = await threaded(service.store.evaluator, reference)
     runs = [run for run in (await service.runs(count=_LISTED)).items if run.evaluator == version.name]
     if not dataset:
-        known = [one.name for one in (await service.datasets(count=_LISTED)).items]
+        known = [one.name for one in (await threaded(service.store.datasets, count=_LISTED)).items]
         used = next((run.dataset for run in runs if run.dataset in known), "")
         dataset = used or await _newest_dataset(service)
-    newest = await service.evaluator(version.name)
+    newest = await threaded(service.store.evaluator, version.name)
     draft = drafts.edited(version, expected=newest.version, dataset=dataset, first=first)
-    every = (await service.versions(version.name, count=_LISTED)).items
+    every = (await threaded(service.store.versions, version.name, count=_LISTED)).items
     return await _editor(request, service, draft, version=version, newest=newest, versions=every, runs=runs[:10])
 
 
 async def _newest_dataset(service: Service) -> str:
     """The dataset that was kept last: most likely what one works on. Empty if there is none."""
-    known = (await service.datasets(count=_LISTED)).items
+    known = (await threaded(service.store.datasets, count=_LISTED)).items
     return max(known, key=lambda one: one.created).name if known else ""
 
 
@@ -152,7 +153,7 @@ async def differ(
     request: Request, service: Here, name: str, old: int, new: int, dataset: str = "", first: str = "1"
 ) -> Response:
     """Two versions: what changed in the script, and both on the same rows."""
-    versions = [await service.evaluator(f"{name}@{number}") for number in (old, new)]
+    versions = [await threaded(service.store.evaluator, f"{name}@{number}") for number in (old, new)]
     pairs: Any = []
     detail = ""
     if dataset:
@@ -167,7 +168,7 @@ async def differ(
         old=versions[0],
         new=versions[1],
         diff=difference(versions[0].source, versions[1].source),
-        datasets=(await service.datasets(count=_LISTED)).items,
+        datasets=(await threaded(service.store.datasets, count=_LISTED)).items,
         dataset=dataset,
         first=first,
         pairs=pairs,
@@ -183,7 +184,7 @@ def _of_version(version: EvaluatorVersion, dataset: str, first: str) -> Evaluate
 @router.post("/evaluators/{name}/delete")
 async def delete(request: Request, service: Here, name: str) -> Response:
     """Delete an evaluator with its versions."""
-    await service.delete_evaluator(name)
+    await threaded(service.store.delete_evaluator, name)
     return RedirectResponse("/", 303)
 
 
@@ -204,7 +205,7 @@ async def _editor(
         header=drafts.header(draft),
         dialects=[(one.name, one.title) for one in dialects.every()],
         fits=await drafts.fits(service, draft),
-        datasets=(await service.datasets(count=_LISTED)).items,
+        datasets=(await threaded(service.store.datasets, count=_LISTED)).items,
         **(context | more),
         **tried,
     )

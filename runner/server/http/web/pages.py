@@ -10,6 +10,8 @@ from runner.server.http.v1.parts import Here
 from runner.server.http.web import comparing, datasets, evaluators, runs, static
 from runner.server.http.web.render import page
 from runner.server.service.errors import KINDS, ServiceError
+from runner.server.service.part import threaded
+from runner.server.service.scripts import templates_listed
 
 first = APIRouter(include_in_schema=False, route_class=PageRoute)
 """What a browser asks for at the start. FastAPI takes its time over each router that it looks into, once."""
@@ -41,9 +43,9 @@ async def home(request: Request, service: Here, after: str | None = None) -> Res
         "home.html",
         query={"after": after},
         runs=await service.runs(count=_RECENT),
-        evaluators=await service.evaluators(after, _LISTED),
-        datasets=await service.datasets(count=_LISTED),
-        templates=await service.templates_listed(),
+        evaluators=await threaded(service.store.evaluators, after, _LISTED),
+        datasets=await threaded(service.store.datasets, count=_LISTED),
+        templates=await threaded(templates_listed),
     )
 
 

@@ -25,6 +25,7 @@ from runner.server.http.web import draft as drafts
 from runner.server.http.web.draft import EMPTY, Draft
 from runner.server.http.web.render import duration, fragment, link, page
 from runner.server.service.errors import ServiceError, problem_or_raise
+from runner.server.service.part import threaded
 from runner.server.service.rows import FURTHEST
 from runner.server.service.service import Service
 from runner.server.service.types import Progress
@@ -57,7 +58,7 @@ async def new(request: Request, service: Here) -> Response:
 async def speed(request: Request, service: Here) -> Response:
     """The rows a second that a sandbox scores, by trying the first rows in it: a part of the page."""
     form = dict(request.query_params)
-    version = await service.evaluator(form.get("evaluator", ""))
+    version = await threaded(service.store.evaluator, form.get("evaluator", ""))
     found = await while_there(request, drafts.tried, service, _draft(version, form.get("dataset", ""), form))
     return page(request, "speed.html", **found)
 
@@ -103,11 +104,11 @@ async def _new(
     form: dict[str, str],
     problem: ServiceError | None = None,
 ) -> Response:
-    names = [one.name for one in (await service.evaluators(count=_LISTED)).items]
-    datasets = (await service.datasets(count=_LISTED)).items
+    names = [one.name for one in (await threaded(service.store.evaluators, count=_LISTED)).items]
+    datasets = (await threaded(service.store.datasets, count=_LISTED)).items
     evaluator = evaluator or next(iter(names), "")
     dataset = dataset or next((one.name for one in datasets), "")
-    version = await service.evaluator(evaluator) if evaluator else None
+    version = await threaded(service.store.evaluator, evaluator) if evaluator else None
     tried, fits, speeds = EMPTY, [], {}
     if version and dataset:
         draft = _draft(version, dataset, form)

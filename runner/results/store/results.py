@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from runner.core.text import printable
 from runner.core.types import Direction
-from runner.inputs.datasets.rows import DECODER
-from runner.results.output.stored_rows import StoredRow
 from runner.results.store.errors import NotStoredError, SegmentError, StoreDamagedError, StoreFullError
-from runner.results.store.files import SEGMENT
+from runner.results.store.files import SEGMENT, Files
 from runner.results.store.limits import RUN
 from runner.results.store.part import Part, refuse_full
 from runner.results.store.runs import refuse_others, unknown
 from runner.results.store.schema import runs, segments
-from runner.results.store.segments import MOST, OUTCOMES, Entry, Segment, check, entries, sum_of
-from runner.results.store.selection import Chosen, Piece, Search, matches, matching
+from runner.results.store.segments import MOST, OUTCOMES, WIDTH, Segment, check, entries, sum_of
+from runner.results.store.selection import IndexedResults, Piece
 from runner.results.store.types import SegmentInfo, Selected, Selection
 
-_PAGE = 16 << 20  # bytes of rows on a page
 _AT_ONCE = 20  # segments whose index is held
 _ALL = Selection()
-
-
-class _Line(NamedTuple):
-    """Where a result is."""
-
-    digest: str
-    offset: int
-    length: int
 
 
 class Results(Part):
@@ -96,48 +86,47 @@ class Results(Part):
         Raises NotStoredError, and StoreDamagedError where a file of results or its index is gone or damaged.
         """
         with self._database.read() as connection:
-            chosen = Chosen(selection, _direction(connection, run))
-            search = Search(selection.search, self._read) if selection.search else None
-            match = matches(selection)
-            if match is None and search is None and selection.order == "row":
-                numbers = chosen.whole(connection.execute(select(runs.c.rows).where(runs.c.id == run)).scalar_one())
-            else:
-                numbers = chosen.page(matching(_pieces(connection, run), match, search))
-            rows = self._rows(connection, run, numbers)
-            return Selected(total=chosen.total, rows=tuple(rows), complete=search is None or search.complete)
+            direction = _direction(connection, run)
+            return _Segments(connection, run, self._files).select(selection, direction)
 
-    def _rows(self, connection: Connection, run: str, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
-        lines = _lines(connection, run, numbers)
-        size = 0
-        for number in numbers:
-            line = lines[number]
-            size += line.length
-            if size > _PAGE and number != numbers[0]:
-                return
-            yield {"number": number} | self._row(line, number)
 
-    def _row(self, line: _Line, number: int) -> dict[str, Any]:
-        try:
-            value = DECODER.decode(self._read(line.digest, line.offset, line.length).decode())
-            StoredRow.model_validate(value, strict=True)
-            assert isinstance(value, dict)
-            return value
-        except (ValueError, RecursionError):
-            raise StoreDamagedError(
-                f"result {number} in {self._files.path(line.digest + SEGMENT)} is damaged; delete the run, and run it "
-                "again"
-            ) from None
+class _Segments(IndexedResults):
+    """The segments of a run, in a transaction."""
 
-    def _read(self, digest: str, offset: int, length: int) -> bytes:
-        path = self._files.path(f"{digest}{SEGMENT}")
-        try:
-            with path.open("rb") as file:
-                file.seek(offset)
-                return file.read(length)
-        except OSError as error:
-            raise StoreDamagedError(
-                f"{path} cannot be read ({error.strerror}); delete the run, and run it again"
-            ) from None
+    def __init__(self, connection: Connection, run: str, files: Files) -> None:
+        self._connection = connection
+        self._run = run
+        self._files = files
+        self._query = select(*(segments.c[name] for name in ("first", "rows", "digest", "bytes", "entries")))
+        self._query = self._query.where(segments.c.run == run)
+        self.rows = connection.execute(select(runs.c.rows).where(runs.c.id == run)).scalar_one()
+
+    def pieces(self) -> Iterator[Piece]:
+        """With the index of a few at once."""
+        last = 0
+        query = self._query.order_by(segments.c.first).limit(_AT_ONCE)
+        while some := self._connection.execute(query.where(segments.c.first > last)).all():
+            yield from map(_piece, some)
+            last = some[-1].first
+
+    def piece_of(self, number: int) -> Piece:
+        query = self._query.where(segments.c.first <= number).order_by(segments.c.first.desc()).limit(1)
+        row = self._connection.execute(query).one()
+        if len(row.entries) != row.rows * WIDTH:
+            raise self.damage("is damaged")
+        return _piece(row)
+
+    def damage(self, why: str, file: str | None = None, number: int | None = None) -> StoreDamagedError:
+        what = f"the index of the run {printable(self._run, 64)}" if file is None else self.path(file)
+        what = what if number is None else f"result {number} in {what}"
+        return StoreDamagedError(f"{what} {why}; delete the run, and run it again")
+
+    def path(self, file: str) -> Path:
+        return self._files.path(f"{file}{SEGMENT}")
+
+
+def _piece(row: Row[Any]) -> Piece:
+    return Piece(row.first, row.entries, row.digest, 0, min(row.bytes, MOST))
 
 
 def _direction(connection: Connection, run: str) -> Direction:
@@ -146,43 +135,3 @@ def _direction(connection: Connection, run: str) -> Direction:
         raise NotStoredError(unknown(run))
     directions: dict[str, Direction] = {"maximize": "maximize", "minimize": "minimize"}
     return directions.get(found, "none")
-
-
-def _pieces(connection: Connection, run: str) -> Iterator[Piece]:
-    """The run's segments in order, with the index of a few at once."""
-    c, last = segments.c, 0
-    query = select(c.first, c.digest, c.bytes, c.entries).where(c.run == run).order_by(c.first).limit(_AT_ONCE)
-    while some := connection.execute(query.where(c.first > last)).all():
-        for row in some:
-            last = row.first
-            yield Piece(last, _entries(run, row.entries), row.digest, min(row.bytes, MOST))
-
-
-def _entries(run: str, index: bytes) -> Iterator[Entry]:
-    try:
-        yield from entries(index)
-    except SegmentError:
-        raise _damaged(run) from None
-
-
-def _damaged(run: str) -> StoreDamagedError:
-    return StoreDamagedError(f"the index of the run {printable(run, 64)} is damaged; delete the run, and run it again")
-
-
-def _lines(connection: Connection, run: str, numbers: Sequence[int]) -> dict[int, _Line]:
-    """Where these results are."""
-    made: dict[int, _Line] = {}
-    left = sorted(numbers)
-    c = segments.c
-    while left:
-        query = select(c.first, c.rows, c.digest, c.bytes, c.entries).where(c.run == run, c.first <= left[0])
-        row = connection.execute(query.order_by(c.first.desc()).limit(1)).one()
-        offsets = [entry.offset for entry in _entries(run, row.entries)] + [min(row.bytes, MOST)]
-        inside = [number for number in left if number < row.first + row.rows]
-        left = left[len(inside) :]
-        if len(offsets) != row.rows + 1 or not inside:
-            raise _damaged(run)
-        for number in inside:
-            begin, end = offsets[number - row.first], offsets[number - row.first + 1]
-            made[number] = _Line(row.digest, begin, max(0, min(end - begin, MOST)))
-    return made

@@ -88,10 +88,8 @@ class SegmentBuilder:
         if not self._lines:
             self._began = monotonic()
         line = self._encoded(result) + b"\n"
-        error = 0 if result.error is None else 1 + ERRORS.index(result.error.kind)
-        score = _NO_SCORE if result.score is None else result.score
-        outcome = OUTCOMES.index(result.outcome)
-        self._index.append(_RECORD.pack(self._size, outcome, error, label_number(result.label), score))
+        error = None if result.error is None else result.error.kind
+        self._index.append(record(self._size, result.outcome, error, result.label, result.score))
         self._lines.append(line)
         self._size += len(line)
         self._counts[result.outcome] += 1
@@ -117,6 +115,14 @@ class SegmentBuilder:
         self._first += rows
         self._start()
         return made
+
+
+def record(offset: int, outcome: Outcome, error: ErrorKind | None, label: str | None, score: float | None) -> bytes:
+    """What the index has of a result. Raises ValueError, OverflowError or struct.error for what no result has."""
+    kind = 0 if error is None else 1 + ERRORS.index(error)
+    return _RECORD.pack(
+        offset, OUTCOMES.index(outcome), kind, label_number(label), _NO_SCORE if score is None else score
+    )
 
 
 def label_number(label: str | None) -> int:

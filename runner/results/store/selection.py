@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from runner.core.types import Direction
 from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.rows import DECODER
 from runner.inputs.datasets.work import ask
-from runner.results.store.segments import Entry, label_number
-from runner.results.store.types import Selection
+from runner.results.output.stored_rows import StoredRow
+from runner.results.store.errors import SegmentError
+from runner.results.store.segments import MOST, WIDTH, Entry, entries, label_number
+from runner.results.store.types import Selected, Selection
 
 SEARCHED = 1 << 30
 """Bytes that a search reads."""
+_PAGE = 16 << 20  # bytes of rows on a page
 Numbered = tuple[int, Entry]
 
 
@@ -39,24 +44,6 @@ def matches(selection: Selection) -> Callable[[Entry], bool] | None:
     return match
 
 
-class Piece(NamedTuple):
-    """Results that follow each other, by their index, and the bytes that they are in."""
-
-    first: int
-    entries: Iterable[Entry]
-    name: str
-    size: int
-
-
-def matching(
-    pieces: Iterable[Piece], match: Callable[[Entry], bool] | None, search: Search | None
-) -> Iterator[list[Numbered]]:
-    """The results that match, in order, with their numbers."""
-    for piece in pieces:
-        found = [one for one in enumerate(piece.entries, piece.first) if match is None or match(one[1])]
-        yield found if search is None else [*search.among(found, piece.name, piece.size)]
-
-
 def place(order: str, direction: Direction) -> Callable[[Numbered], tuple[int, float, int]]:
     """
     The key by which results are sorted, `worst` or `best`.
@@ -79,6 +66,104 @@ def place(order: str, direction: Direction) -> Callable[[Numbered], tuple[int, f
         return 0, sign * entry.score, number
 
     return key
+
+
+class Piece(NamedTuple):
+    """Results that follow each other: their index, and the bytes of a file that they are in."""
+
+    first: int
+    records: bytes
+    file: str
+    start: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """The number after that of its last result."""
+        return self.first + len(self.records) // WIDTH
+
+
+class IndexedResults(ABC):
+    """A run's results in files, with an index by which they are ordered and filtered."""
+
+    rows: int
+    strict = True
+    """Whether a row must have all that a run writes."""
+
+    @abstractmethod
+    def pieces(self) -> Iterator[Piece]:
+        """All of them, in order."""
+
+    @abstractmethod
+    def piece_of(self, number: int) -> Piece:
+        """The one with this result."""
+
+    @abstractmethod
+    def damage(self, why: str, file: str | None = None, number: int | None = None) -> Exception:
+        """The exception for the index, a file or a result in it, which `is damaged`, or what else is said of it."""
+
+    def path(self, file: str) -> Path:
+        """Where the file is."""
+        return Path(file)
+
+    def select(self, selection: Selection, direction: Direction) -> Selected:
+        """The results that match, and one page of them. Raises what `damage` makes. Blocks."""
+        chosen, match = Chosen(selection, direction), matches(selection)
+        search = Search(selection.search, self._read) if selection.search else None
+        if match is None and search is None and selection.order == "row":
+            numbers = chosen.whole(self.rows)
+        else:
+            numbers = chosen.page(self._matching(match, search))
+        rows = tuple(self._page(numbers))
+        return Selected(total=chosen.total, rows=rows, complete=search is None or search.complete)
+
+    def _matching(self, match: Callable[[Entry], bool] | None, search: Search | None) -> Iterator[list[Numbered]]:
+        for piece in self.pieces():
+            found = [one for one in enumerate(self._entries(piece), piece.first) if match is None or match(one[1])]
+            yield found if search is None else [*search.among(found, piece)]
+
+    def _entries(self, piece: Piece) -> Iterator[Entry]:
+        try:
+            yield from entries(piece.records)
+        except SegmentError:
+            raise self.damage("is damaged") from None
+
+    def _page(self, numbers: list[int]) -> Iterator[dict[str, Any]]:
+        lines: dict[int, tuple[str, int, int]] = {}
+        piece, offsets = Piece(1, b"", "", 0, 0), [0]
+        for number in sorted(numbers):
+            if number >= piece.end:
+                piece = self.piece_of(number)
+                offsets = [*(entry.offset for entry in self._entries(piece)), piece.size]
+                if number >= piece.end:
+                    raise self.damage("is damaged")
+            begin, end = offsets[number - piece.first : number - piece.first + 2]
+            lines[number] = piece.file, piece.start + begin, max(0, min(end - begin, MOST))
+        size = 0
+        for number in numbers:
+            size += lines[number][2]
+            if size > _PAGE and number != numbers[0]:
+                return
+            yield {"number": number} | self._row(number, *lines[number])
+
+    def _row(self, number: int, file: str, offset: int, length: int) -> dict[str, Any]:
+        try:
+            row = DECODER.decode(self._read(file, offset, length).decode())
+            if not isinstance(row, dict):
+                raise ValueError
+            if self.strict:
+                StoredRow.model_validate(row, strict=True)
+        except (ValueError, RecursionError):
+            raise self.damage("is damaged", file, number) from None
+        return row
+
+    def _read(self, file: str, offset: int, length: int) -> bytes:
+        try:
+            with self.path(file).open("rb") as opened:
+                opened.seek(offset)
+                return opened.read(length)
+        except OSError as error:
+            raise self.damage(f"cannot be read ({error.strerror})", file) from None
 
 
 class Chosen:
@@ -131,21 +216,21 @@ class Search:
         self._read = read
         self._left = SEARCHED
 
-    def among(self, found: list[Numbered], digest: str, size: int) -> Iterator[Numbered]:
-        """Those of a segment's results that have the text."""
+    def among(self, found: list[Numbered], piece: Piece) -> Iterator[Numbered]:
+        """Those of a piece's results that have the text."""
         if not found or not self.complete:
             return
         ask()
-        self._left -= size
+        self._left -= piece.size
         if self._left < 0:
             self.complete = False
             return
-        data = self._read(digest, 0, size)
+        data = self._read(piece.file, piece.start, piece.size)
         if not self._may_be_in(data):
             return
         for number, entry in found:
             end = data.find(b"\n", entry.offset)
-            line = data[entry.offset : end if end >= 0 else size]
+            line = data[entry.offset : end if end >= 0 else piece.size]
             if self._may_be_in(line) and any(self._text in text.casefold() for text in _texts(line)):
                 yield number, entry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,6 @@ class Database:
             raise StoreError(f"{VARIABLE} needs psycopg; run: pip install 'evalcell[postgres]'") from None
         except (ArgumentError, NoSuchModuleError, ValueError):
             raise StoreError(f"{VARIABLE} is no address of PostgreSQL; write postgresql://USER@HOST/DATABASE") from None
-        self._counter: sqlite3.Connection | None = None
         self._writer = self._engine.execution_options(writes=True)
 
     @property
@@ -101,21 +100,6 @@ class Database:
                 raise
             raise StoreDamagedError(f"{self.name} is damaged ({printable(str(error), 100)}); move it away") from error
 
-    def changes(self) -> int | None:
-        """
-        A number that is another one once anybody has written; None where that cannot be told without waiting.
-
-        For one thread, the first that asks.
-        """
-        if not self.sqlite:
-            return None
-        try:
-            if self._counter is None:
-                self._counter = sqlite3.connect(self._url.database or "", timeout=0, isolation_level=None)
-            return int(self._counter.execute("PRAGMA data_version").fetchone()[0])
-        except sqlite3.Error:
-            return None
-
     def migrate(self) -> None:
         """Bring the tables up to date. Raises StoreError, also for those of a later evalcell."""
         with self.read() as connection:
@@ -139,9 +123,6 @@ class Database:
     def close(self) -> None:
         """Close all connections. Safe twice."""
         self._engine.dispose()
-        if self._counter is not None:
-            with suppress(sqlite3.ProgrammingError):  # another thread asked
-                self._counter.close()
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:

@@ -40,14 +40,6 @@ class Store(Evaluators, Datasets, Presets, Claims, Results, Replies):
         """The most servers that may use this store's folder at a time."""
         return 1 if self._database.sqlite else SERVERS
 
-    def changes(self) -> int | None:
-        """
-        A number that is another one once anything was written, by whomever; None where that cannot be told at once.
-
-        It does not block. For one thread, the first that asks.
-        """
-        return self._database.changes()
-
     def ping(self) -> None:
         """Raises StoreError unless the database answers."""
         with self._database.read() as connection:

@@ -33,8 +33,6 @@ _SLOW = 4
 """Things that may take long, at once: the threads of all other requests are not theirs to take."""
 _THREADS = ThreadPoolExecutor(40, "evalcell")
 """Of all other calls that block. A thread is taken until its call ends, also if nobody waits for that any more."""
-_SCRIPTS = 128
-"""Of those that are kept, the ones that are not asked for again while nothing was written: a thread takes longer."""
 _NEAR = 8
 """Looks at the first rows of datasets, at once."""
 
@@ -51,7 +49,6 @@ class Part:
         """Slow work under way; each is set when it is to end."""
         self._stopped = False
         self._slow = ThreadPoolExecutor(_SLOW, "evalcell slow")
-        self._scripts: dict[str, tuple[int, tuple[EvaluatorVersion, Evaluator]]] = {}
         self._near = ThreadPoolExecutor(_NEAR, "evalcell rows")
 
     @property
@@ -113,21 +110,11 @@ class Part:
     async def _script(self, reference: str) -> tuple[EvaluatorVersion, Evaluator]:
         """A version that is kept, and its script. Raises NotStoredError, and EvaluatorError if it is taken no more."""
 
-        changes = self.store.changes()
-        kept = self._scripts.get(reference)
-        if kept is not None and changes is not None and kept[0] == changes:
-            return kept[1]
-
         def found() -> tuple[EvaluatorVersion, Evaluator]:
             version = self.store.evaluator(reference)
             return version, parsed_version(version)
 
-        made = await threaded(found)
-        if changes is not None:
-            if len(self._scripts) >= _SCRIPTS:
-                self._scripts.clear()
-            self._scripts[reference] = changes, made
-        return made
+        return await threaded(found)
 
     async def _parsed(
         self,

@@ -22,7 +22,6 @@ from runner.results.store.store import Store
 from runner.results.store.types import OVER, RunInfo, RunState
 from runner.runs.pool.pool import Pool
 from runner.runs.pool.types import RunEnded, RunJob, RunSegment, RunStarted
-from runner.server.service.claims import keep_claims
 from runner.server.service.errors import ServiceError, translated
 from runner.server.service.feed import Feed
 from runner.server.service.part import threaded
@@ -37,6 +36,8 @@ _LATER = 5.0
 """Seconds after which who found no room may ask again."""
 _PARKED = 10.0
 """Seconds in which a run must be parked."""
+RENEWED = 5.0
+"""Seconds from one renewal of the claims to the next: a few of them fit into a claim."""
 
 
 @dataclass
@@ -73,17 +74,27 @@ class Queue:
         """Go on with what an earlier server left. Raises StoreError."""
         for info in await threaded(self._store.claim, self.server, begins=True):
             self.add(info)
-        self._claiming = asyncio.create_task(keep_claims(self, self._store), name="claims")
+        self._claiming = asyncio.create_task(self._keep_claims(), name="claims")
 
-    def room_left(self) -> int:
-        """The number of runs that may come."""
-        return 0 if self.stopping else self._most - len(self._runs) - len(self._coming)
+    async def _keep_claims(self) -> None:
+        """Renew the claims until cancelled; stop what others want stopped, and leave what others do."""
+        while True:
+            await asyncio.sleep(RENEWED)
+            try:
+                renewed = await threaded(self._store.renew, self.server, list(self._runs))
+                for id in renewed.lost:
+                    self._let_go(id)
+                for id in renewed.stop:
+                    await self.cancel(id)
+                room = 0 if self.stopping else self._most - len(self._runs) - len(self._coming)
+                if room > 0:
+                    for info in await threaded(self._store.claim, self.server, room):
+                        LOG.info("run taken over", extra={"run": info.id})
+                        self.add(info)
+            except StoreError as error:
+                LOG.warning("the store cannot be used: %s", error)
 
-    def ids(self) -> list[str]:
-        """The runs that are here."""
-        return list(self._runs)
-
-    def let_go(self, id: str) -> None:
+    def _let_go(self, id: str) -> None:
         """Stop a run here that another server does, or that was deleted."""
         going = self._runs.get(id)
         if going is None:

@@ -16,19 +16,18 @@ from runner.results.compare.files import Source
 from runner.results.compare.pairs import Wish
 from runner.results.compare.runs import FlipPage, check_tolerance, compare_sources, compare_with_flips
 from runner.results.compare.types import Comparison, Flips
+from runner.results.reports.runs import read_run
 from runner.results.store.errors import InUseError, NotStoredError, StoreError
 from runner.results.store.types import OVER, Page, RunInfo, RunSpec, RunState, Selected, Selection
 from runner.runs.stored import source_of
-from runner.server.service.claims import RENEWED
 from runner.server.service.downloads import Download, Format, as_table, joined, table
 from runner.server.service.errors import ServiceError
 from runner.server.service.feed import Feed
 from runner.server.service.folders import Folders
 from runner.server.service.part import Part, threaded
-from runner.server.service.queue import Queue
+from runner.server.service.queue import RENEWED, Queue
 from runner.server.service.request import check_run, job_of, request_of
 from runner.server.service.rows import writable_result
-from runner.server.service.summaries import summary_of
 from runner.server.service.types import RunEvent
 
 T = TypeVar("T")
@@ -120,7 +119,10 @@ class Runs(Part):
 
     def _sum(self, info: RunInfo) -> RunInfo:
         try:
-            return self.store.set_summary(info.id, info.rows, summary_of(self.store, info, self.incoming))
+            with source_of(self.store, info, self.incoming) as source:
+                found = read_run(source, worst=0, show="worst", failed=False, listed=False).summary
+            found = found.model_copy(update={"repeat": self.store.spec(info.id).repeat})
+            return self.store.set_summary(info.id, info.rows, found)
         except (InputError, StoreError) as error:
             LOG.warning("its results cannot be summed up: %s", error, extra={"run": info.id})
             return info

@@ -8,18 +8,33 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
+import templates
 from runner.core.errors import InputError
+from runner.inputs.evaluators.load import parse_evaluator
 from runner.results.store.store import Store
 from runner.runs.pool.pool import Pool
 from runner.runs.pool.types import PoolStatus
 from runner.server.service.datasets import Datasets
 from runner.server.service.evaluators import Evaluators
-from runner.server.service.example import add_example
 from runner.server.service.folders import Folders
 from runner.server.service.part import threaded
 from runner.server.service.queue import Queue
+from runner.server.service.rows import looked_at
 from runner.server.service.runs import Runs
 from runner.server.service.settings import Settings
+
+_EXAMPLE, _EXAMPLE_ROWS = "json-distance", "demo"
+"""What there is to look at after a first start."""
+
+
+def _add_example(store: Store) -> None:
+    """Add an evaluator and its rows to a store that holds nothing. Blocks."""
+    usage, path = store.usage(), templates.demo(_EXAMPLE)
+    if usage.evaluators or usage.datasets or usage.runs or path is None:
+        return
+    store.add_evaluator(parse_evaluator(templates.source(_EXAMPLE), _EXAMPLE), name=_EXAMPLE)
+    rows, columns, _ = looked_at(path)
+    store.add_dataset(path, name=_EXAMPLE_ROWS, suffix="".join(path.suffixes[-1:]), rows=rows, columns=columns)
 
 
 class Service(Evaluators, Datasets, Runs):
@@ -53,7 +68,7 @@ class Service(Evaluators, Datasets, Runs):
             await threaded(shutil.rmtree, self._folder, ignore_errors=True)
             await threaded(self._folder.mkdir, parents=True, exist_ok=True, mode=0o700)
         with suppress(InputError):
-            await threaded(add_example, self.store)
+            await threaded(_add_example, self.store)
         await self._opened.enter_async_context(self.pool)
         await threaded(self.store.end_abandoned)
         await self.queue.open()

@@ -12,7 +12,7 @@ from runner.core.types import DialectFailures
 from runner.results.store.types import EvaluatorInfo, EvaluatorVersion, Page
 from runner.runs.pool.types import TryReply
 from runner.server.http.idempotency import Once
-from runner.server.http.v1.parts import After, Count, Force, Here, Name, QuickRoute, StrictRoute, problems, while_there
+from runner.server.http.v1.parts import After, Count, Force, Here, Name, StrictRoute, problems, while_there
 from runner.server.service import scripts
 from runner.server.service.errors import ServiceError
 from runner.server.service.part import threaded
@@ -46,21 +46,16 @@ async def check(body: CheckRequest, service: Here) -> Checked:
     return await service.check(body)
 
 
-async def evaluate(body: EvaluateRequest, request: Request, service: Here) -> TryReply:
-    """Score a few rows at once. A client that goes away stops its script."""
-    return await while_there(request, service.evaluate, body)
-
-
-router.add_api_route(
+@router.post(
     "/evaluate",
-    evaluate,
-    methods=["POST"],
     responses=problems(
         *("not-found", "not-allowed", "evaluator", "mapping", "unsupported-config", "busy"),
         *("sandbox-lost", "sandbox-unavailable", "worker-lost", "stopping"),
     ),
-    route_class_override=QuickRoute,
 )
+async def evaluate(body: EvaluateRequest, request: Request, service: Here) -> TryReply:
+    """Score a few rows at once. A client that goes away stops its script."""
+    return await while_there(request, service.evaluate, body)
 
 
 @router.post(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 from fastapi import Depends, Query, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -74,7 +73,7 @@ class StrictRoute(APIRoute):
         handle, takes_body = super().get_route_handler(), self.body_field is not None
 
         async def strict(request: Request) -> Response:
-            request = _strict(request)
+            request = StrictRequest(request.scope, request.receive)
             if takes_body and await request.body():
                 _refuse_type(request.headers.get("content-type"))
             found: Response = await handle(request)
@@ -89,40 +88,6 @@ def _refuse_type(sent: str | None) -> None:
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         how = f"as {line(kind, 80)}" if kind else "without a type"
         raise ServiceError("unsupported-media-type", f"the body came {how}; send `Content-Type: application/json`")
-
-
-def _strict(request: Request) -> StrictRequest:
-    return request if isinstance(request, StrictRequest) else StrictRequest(request.scope, request.receive)
-
-
-class QuickRoute(StrictRoute):
-    """
-    A route whose endpoint takes a `body`, the `request` and the `service`, and gives a model.
-
-    FastAPI describes it, and says what is wrong with a request. One that is right takes no way through its
-    dependencies, which is longer than all that the server itself does for a row.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Any]:
-        """Called by FastAPI."""
-        handle, endpoint = super().get_route_handler(), self.endpoint
-        takes = get_type_hints(endpoint)
-        if takes.keys() - {"return"} != {"body", "request", "service"}:
-            raise TypeError(f"{endpoint.__name__} must take body, request and service, and nothing else")
-        model: type[BaseModel] = takes["body"]
-
-        async def quick(request: Request) -> Response:
-            strict, body = _strict(request), None
-            if request.headers.get("content-type") == "application/json" and await strict.body():
-                with suppress(ValidationError):
-                    body = model.model_validate(await strict.json())
-            if body is None:
-                found: Response = await handle(strict)
-                return found
-            reply: BaseModel = await endpoint(body=body, request=strict, service=service_of(strict))
-            return Response(reply.model_dump_json(), media_type="application/json")
-
-        return quick
 
 
 def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:

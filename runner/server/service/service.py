@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
-from contextlib import AsyncExitStack, suppress
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self, Unpack
 from uuid import uuid4
 
+from anyio import to_thread
+
 import templates
-from runner.core.errors import InputError
-from runner.inputs.evaluators.load import parse_evaluator
+from runner.core import tracing
+from runner.core.errors import DatasetError, EvaluatorError, InputError
+from runner.core.types import Evaluator
+from runner.engine.request import RunRequest
+from runner.inputs.datasets.unnest import write_as_utf8, write_rows
+from runner.inputs.evaluators.load import HowRead, parse_evaluator
+from runner.results.store.names import parted
 from runner.results.store.store import Store
+from runner.results.store.types import DatasetInfo, EvaluatorVersion, Preset
 from runner.runs.pool.pool import Pool
-from runner.runs.pool.types import PoolStatus
-from runner.server.service.datasets import Datasets
-from runner.server.service.evaluators import Evaluators
+from runner.runs.pool.types import PoolStatus, TryJob, TryReply
+from runner.server.service import scripts
+from runner.server.service.errors import ServiceError
 from runner.server.service.folders import Folders
 from runner.server.service.part import threaded
 from runner.server.service.queue import Queue
 from runner.server.service.rows import looked_at
 from runner.server.service.runs import Runs
 from runner.server.service.settings import Settings
+from runner.server.service.types import (
+    Checked,
+    CheckRequest,
+    EvaluateRequest,
+    EvaluatorInput,
+    SandboxFit,
+)
+from sandboxes.base import Language, SandboxConfig
+from sandboxes.wording import Setting
 
+_ANY = "def evaluate(output):\n    return output\n"
+_OWN_NAME = re.compile(r"(?<=[ \"'])rows\.(?=\w)")
+_AT_ONCE = 1 << 20
+"""Bytes that are gathered before they go to the disk."""
 _EXAMPLE, _EXAMPLE_ROWS = "json-distance", "demo"
 """What there is to look at after a first start."""
 
@@ -37,7 +62,7 @@ def _add_example(store: Store) -> None:
     store.add_dataset(path, name=_EXAMPLE_ROWS, suffix="".join(path.suffixes[-1:]), rows=rows, columns=columns)
 
 
-class Service(Evaluators, Datasets, Runs):
+class Service(Runs):
     """
     Every operation of the server. Used by HTTP, pages and MCP alike; open it with `async with`.
 
@@ -99,3 +124,175 @@ class Service(Evaluators, Datasets, Runs):
     def status(self) -> PoolStatus:
         """What the workers do."""
         return self.pool.status()
+
+    async def check(self, request: CheckRequest) -> Checked:
+        """Read a script without running it; what is wrong with it are its `problems`, each with its place."""
+        name = scripts.stem_of(request.file_name)
+        try:
+            how = HowRead(dialect=request.dialect, entry=request.entry)
+            return scripts.checked(await self._parsed(request.source, request.language, request.file_name, **how))
+        except EvaluatorError as error:
+            language = scripts.language_of(request.file_name, request.language)
+            return Checked(name=name, language=language, problems=(scripts.problem_of(error, name),))
+
+    async def fits(
+        self,
+        evaluator: str | None = None,
+        *,
+        source: str | None = None,
+        language: Language | None = None,
+        **how: Unpack[HowRead],
+    ) -> list[SandboxFit]:
+        """
+        Each sandbox with whether it can run the evaluator here: one that is kept, or a `source`, or any in Python.
+
+        Raises NotStoredError and EvaluatorError.
+        """
+        if evaluator is not None:
+            _, script = await self._script(evaluator)
+        else:
+            script = await self._parsed(_ANY if source is None else source, language, **how)
+        return await threaded(self._machine.fits, script, self.settings.refused())
+
+    async def evaluate(self, request: EvaluateRequest) -> TryReply:
+        """
+        Score a few rows at once. A caller that is cancelled stops the script.
+
+        Raises ServiceError, NotStoredError, BusyError, WorkerLostError, and what `runner.evaluate` does.
+        """
+        script = await self._wanted(request)
+        config = await self._config(request.sandbox)
+        self.settings.refuse_limits(request.limits)
+        rows = request.rows
+        if (rows is None) is (request.dataset is None):
+            raise ServiceError("invalid-request", "name either `rows` or a `dataset`")
+        if rows is None:
+            found = await self.dataset_rows(request.dataset or "", request.first, request.count)
+            rows = [row.row for row in found.rows if row.row is not None]
+        asked = RunRequest(
+            evaluator=script, sandbox=config, limits=request.limits, mapping=request.mapping, seed=request.seed
+        )
+        with tracing.span("try", {"evalcell.version": script.version, "evalcell.rows": len(rows)}) as span:
+            chooses = self.settings.chooses(config)  # only then a thread has to be waited for
+            permitted = await threaded(self.settings.permitted, asked) if chooses else asked
+            reply = await self.pool.evaluate(TryJob(request=permitted, rows=rows))
+            span.set({"evalcell.sandbox": reply.sandbox})
+            return reply
+
+    async def _wanted(self, request: EvaluateRequest) -> Evaluator:
+        if (request.evaluator is None) is (request.source is None):
+            raise ServiceError("invalid-request", "name either an `evaluator` that is kept or a `source`")
+        if request.evaluator is not None:
+            return (await self._script(request.evaluator))[1]
+        how = HowRead(dialect=request.dialect, entry=request.entry, failures=request.dialect_failures)
+        return await self._parsed(request.source or "", request.language, **how)
+
+    async def save_evaluator(self, given: EvaluatorInput, *, expected: str | None = None) -> EvaluatorVersion:
+        """
+        Keep a script, as a new version if there is one of its name; the same source, read in the same way, is the same
+        version.
+
+        `expected` is the version that was edited. Raises EvaluatorError, InputError for what is no name, and
+        VersionConflictError.
+        """
+        how = HowRead(dialect=given.dialect, entry=given.entry, failures=given.dialect_failures)
+        script = await self._parsed(given.source, given.language, given.file_name, given.name, **how)
+        return await threaded(self.store.add_evaluator, script, name=given.name, expected=expected)
+
+    async def add_dataset(
+        self,
+        stream: AsyncIterator[bytes],
+        file_name: str,
+        *,
+        name: str | None = None,
+        another: bool = False,
+        rows: str | None = None,
+        encoding: str | None = None,
+    ) -> DatasetInfo:
+        """
+        Keep a file as it comes. It is looked at before it is accepted; nothing of what is refused stays.
+
+        `another`: a name that is taken becomes `NAME-2`. `rows` is the place of the rows in a JSON file that is no
+        array: they are kept as JSON Lines. A text file of another `encoding` is kept as UTF-8. Raises ServiceError for
+        one that is too large, DatasetError
+        for one without a row, InputError for what is no name, NameTakenError, and StoreFullError.
+        """
+        made, suffix = parted(file_name)
+        with _room():
+            folder = Path(await threaded(tempfile.mkdtemp, prefix="upload-", dir=self.incoming))
+        sent = path = folder / f"rows{suffix}"
+        try:
+            with _room():
+                await self._written(stream, path)
+            try:
+                if encoding is not None:
+                    path = folder / f"as-utf-8{suffix}"
+                    with _room():
+                        await self._slowly(write_as_utf8, sent, encoding, path)
+                    sent.unlink()
+                    path.rename(sent)
+                    path = sent
+                if rows is not None:
+                    path, suffix = folder / "rows-there.jsonl", ".jsonl"
+                    with _room():
+                        await self._slowly(write_rows, sent, rows, path)
+                count, columns, notes = await self._slowly(looked_at, path)
+            except DatasetError as error:
+                raise DatasetError(_of_sender(str(error), sent, file_name, made)) from None
+            info = await to_thread.run_sync(
+                lambda: self.store.add_dataset(
+                    path, name=name or made, suffix=suffix, rows=count, columns=columns, another=another
+                )
+            )
+            said = tuple(_of_sender(note, sent, file_name, made) for note in notes)
+            return info.model_copy(update={"notes": said})
+        finally:
+            for left in (sent, path, folder):
+                with suppress(OSError):
+                    left.rmdir() if left is folder else left.unlink()
+
+    async def _written(self, stream: AsyncIterator[bytes], path: Path) -> None:
+        most, size = self.settings.dataset_bytes, 0
+        gathered = bytearray()
+        file = await threaded(_created, path)
+        try:
+            async for part in stream:
+                size += len(part)
+                if size > most:
+                    raise ServiceError("too-large", f"the dataset is larger than {most:,} bytes; score a part of it")
+                gathered += part
+                if len(gathered) >= _AT_ONCE:
+                    await to_thread.run_sync(file.write, bytes(gathered))
+                    gathered.clear()
+            await to_thread.run_sync(file.write, bytes(gathered))
+        finally:
+            file.close()
+        if not size:
+            raise DatasetError("the body is empty; send the file as it is")
+
+    async def set_preset(self, name: str, config: SandboxConfig) -> Preset:
+        """Keep a sandbox config under a name. Raises ServiceError for one that this server does not allow."""
+        self.settings.refuse(config)
+        return await threaded(self.store.set_preset, name, config)
+
+
+def _of_sender(words: str, path: Path, file_name: str, name: str) -> str:
+    """What was said of the file that was written here, as its sender can use it: only they can change the file."""
+    words = words.replace(f"{path.parent}/", "").replace(path.name, file_name)
+    words = _OWN_NAME.sub(lambda _: f"{name}.", words)
+    encoding = re.escape(str(Setting("encoding", "_"))).replace("_", r"[\w-]*")
+    return re.sub(f", or give its encoding, such as {encoding}", "", words)
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Say what the disk says. Raises ServiceError."""
+    try:
+        yield
+    except OSError as error:
+        why = f"the file cannot be written to the server's disk ({error.strerror}); make room there, and send it again"
+        raise ServiceError("write", why) from None
+
+
+def _created(path: Path) -> BinaryIO:
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)

@@ -118,7 +118,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> None:
                 for line in open_dataset(path):
                     assert line.broken is None
 
-    monkeypatch.setattr("runner.server.service.datasets.looked_at", reads)
+    monkeypatch.setattr("runner.server.service.service.looked_at", reads)
 
 
 def test_who_hangs_up_takes_the_slow_work_along(server: Live, client: httpx.Client, endless: None) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from math import nextafter
+from typing import NamedTuple
 
 from runner.core.text import rows_of
 from runner.engine.scoring import overview
 from runner.engine.scoring.gates import figure
+from runner.engine.scoring.histogram import Histogram
 from runner.engine.scoring.summary import GateResult, Stats, Summary
 from runner.results.reports.content import RunContent
 from runner.results.reports.markup import html
 
+Link = Callable[[float, float], tuple[str, bool]]
+"""The address of the rows with scores from one to another, and whether these are the ones that are shown."""
 CHIPS = {
     **{"passed": "good", "missed": "bad", "failed": "bad", "lost": "lost", "abstained": "warn"},
     **{"done": "good", "no verdict": "warn", "not judged": "warn"},
@@ -18,6 +24,7 @@ CHIPS = {
 """The colour of a chip, by its word."""
 
 _NAME = 80
+_LABEL = 100
 _LINE = 400
 _HEIGHT = 100
 _LABELS = 12
@@ -95,7 +102,8 @@ def _output(name: str, stats: Stats, *, charts: bool) -> str:
     if shown:
         shown.append(("rows with a score", f"{stats.count:,}", ""))
     figures = tiles(shown) if shown else '<p class="dim">No row has a score.</p>'
-    drawn = _histogram(stats) + _labels(stats) if charts else ""
+    labels = [Group(name, count) for name, count in overview.shown_labels(stats, _LABELS)]
+    drawn = histogram(stats) + meters("Labels", labels) if charts else ""
     return f"{title}{figures}{f'<div class={chr(34)}charts{chr(34)}>{drawn}</div>' if drawn else ''}"
 
 
@@ -109,59 +117,89 @@ def tiles(shown: Iterable[tuple[str, str, str]]) -> str:
     return f'<dl class="figures">{made}</dl>'
 
 
-def _histogram(stats: Stats) -> str:
-    histogram, bars = stats.histogram, overview.bars(stats.histogram, _HEIGHT)
-    if histogram is None or not bars:
+def histogram(stats: Stats, link: Link | None = None) -> str:
+    """The distribution of scores; empty where there is none. `link` makes each bar one to its rows."""
+    found, bars = stats.histogram, overview.bars(stats.histogram, _HEIGHT)
+    if found is None or not bars:
         return ""
-    low, high = histogram.edges[0], histogram.edges[-1]
-    drawn = "".join(
-        f'<rect class="bar" x="{10 * n + 0.5}" y="{_HEIGHT - bar.height}" width="9" height="{bar.height}">'
-        f"<title>{html(bar.words, 80)}</title></rect>"
-        for n, bar in enumerate(bars)
-        if bar.height
-    )
+    low, high = found.edges[0], found.edges[-1]
+    ends = f"Scores from {figure(low)} to {figure(high)}"
     width, line = 10 * len(bars), ""
     if stats.threshold is not None and low <= stats.threshold <= high:
-        at = width * _share(stats.threshold, low, high)
+        # The span itself may be beyond a float.
+        at = width * (stats.threshold / 2 - low / 2) / (high / 2 - low / 2)
         line = f'<line class="threshold" x1="{at:.2f}" x2="{at:.2f}" y1="0" y2="{_HEIGHT}"/>'
-    title = f"Scores from {figure(low)} to {figure(high)} in {len(bars)} bins"
+    drawn = []
+    for n, bar in enumerate(bars):
+        rect = f'<rect class="bar" x="{10 * n + 0.5}" y="{_HEIGHT - bar.height}" width="9" height="{bar.height}"'
+        if link is not None:
+            # A score on an edge belongs to the bar above it, of the last bar to itself.
+            most = high if n == len(bars) - 1 else nextafter(found.edges[n + 1], low)
+            address, chosen = link(found.edges[n], most)
+            words = html(f"{bar.words} row{'' if found.counts[n] == 1 else 's'}", 80)
+            more = ' class="chosen" aria-current="true"' if chosen else ""
+            more += "" if bar.height else ' tabindex="-1"'
+            hit = f'<rect class="hit" x="{10 * n}" y="0" width="10" height="{_HEIGHT}"/>'
+            drawn.append(f'<a href="{escape(address)}" aria-label="{words}"{more}><title>{words}</title>{hit}')
+            drawn.append(f"{f'{rect}/>' if bar.height else ''}</a>")
+        elif bar.height:
+            drawn.append(f"{rect}><title>{html(bar.words, 80)}</title></rect>")
+    about = f'role="img" aria-label="{html(f"{ends} in {len(bars)} bins", 200)}"'
+    about = about if link is None else f'role="group" aria-label="{html(ends, 200)}"'
+    middle = "" if stats.threshold is None else f"<span>threshold {figure(stats.threshold)}</span>"
+    return (
+        f'<div><h3>Scores</h3><svg class="histogram" viewBox="0 0 {width} {_HEIGHT}" preserveAspectRatio="none" '
+        f'{about}>{"".join(drawn)}{line}</svg><div class="scale"><span>{figure(low)}</span>{middle}'
+        f"<span>{figure(high)}</span></div>{_as_table(found) if link is None else ''}</div>"
+    )
+
+
+def _as_table(found: Histogram) -> str:
     rows = "".join(
         f'<tr><td>{figure(a)} to {figure(b)}</td><td class="number">{count:,}</td></tr>'
-        for a, b, count in zip(histogram.edges, histogram.edges[1:], histogram.counts, strict=False)
+        for a, b, count in zip(found.edges, found.edges[1:], found.counts, strict=False)
         if count
     )
     return (
-        f'<div><h3>Scores</h3><svg class="histogram" viewBox="0 0 {width} {_HEIGHT}" preserveAspectRatio="none" '
-        f'role="img" aria-label="{html(title, 200)}">{drawn}{line}</svg>'
-        f'<div class="scale"><span>{figure(low)}</span>{_threshold(stats)}<span>{figure(high)}</span></div>'
-        f'<details><summary class="dim">The same as a table</summary><table><thead><tr><th scope="col">score</th>'
-        f'<th scope="col" class="number">rows</th></tr></thead><tbody>{rows}</tbody></table></details></div>'
+        '<details><summary class="dim">The same as a table</summary><table><thead><tr><th scope="col">score</th>'
+        f'<th scope="col" class="number">rows</th></tr></thead><tbody>{rows}</tbody></table></details>'
     )
 
 
-def _threshold(stats: Stats) -> str:
-    return "" if stats.threshold is None else f"<span>threshold {figure(stats.threshold)}</span>"
+class Group(NamedTuple):
+    """Rows that have something in common."""
+
+    name: str
+    rows: int
+    link: tuple[str, bool] | None = None
+    """As of a bar."""
+    more: str = ""
 
 
-def _share(value: float, low: float, high: float) -> float:
-    # The span itself may be beyond a float.
-    return (value / 2 - low / 2) / (high / 2 - low / 2)
-
-
-def _labels(stats: Stats) -> str:
-    every = overview.shown_labels(stats, _LABELS)
-    if not every:
+def meters(title: str, groups: Sequence[Group]) -> str:
+    """Groups with a bar each; empty for none."""
+    if not groups:
         return ""
-    most = max(count for _, count in every)
-    rows = "".join(
-        f'<tr><td>{html(label, _NAME)}</td><td class="meter"><svg viewBox="0 0 100 1" preserveAspectRatio="none" '
-        f'aria-hidden="true"><rect class="bar" width="{100 * count / most:.1f}" height="1"/></svg></td>'
-        f'<td class="number">{count:,}</td></tr>'
-        for label, count in every
-    )
+    most = max(group.rows for group in groups)
+    rows = "".join(_meter(group, 100 * group.rows / most) for group in groups)
+    kind = ' class="groups"' if any(group.link for group in groups) else ""
     return (
-        '<div><h3>Labels</h3><table><thead><tr><th scope="col">label</th><td></td>'
+        f'<div{kind}><h3>{title}</h3><table><thead><tr><th scope="col">{title[:-1].lower()}</th><td></td>'
         f'<th scope="col" class="number">rows</th></tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _meter(group: Group, width: float) -> str:
+    name, row = html(group.name, _LABEL), "<tr>"
+    if group.link is not None:
+        address, chosen = group.link
+        row, current = ('<tr class="chosen">', ' aria-current="true"') if chosen else (row, "")
+        name = f'<a href="{escape(address)}"{current}>{name}</a>'
+    more = f'<br><span class="dim">{html(" ".join(group.more.split()), 160)}</span>' if group.more else ""
+    return (
+        f'{row}<td>{name}{more}</td><td class="meter"><svg viewBox="0 0 100 1" preserveAspectRatio="none" '
+        f'aria-hidden="true"><rect class="bar" width="{width:.1f}" height="1"/></svg></td>'
+        f'<td class="number">{group.rows:,}</td></tr>'
     )
 
 

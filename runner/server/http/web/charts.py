@@ -3,110 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import nextafter
 from typing import Any
 
-from runner.core.text import rows_of
+from markupsafe import Markup
+
 from runner.engine.scoring import overview
-from runner.engine.scoring.gates import figure
 from runner.engine.scoring.summary import Summary
+from runner.results.reports.html.figures import Group, histogram, meters
 from runner.server.http.web.render import link
 
-_HEIGHT = 100
 _LABELS = 20
 
 
-@dataclass(frozen=True)
-class ScoreBar:
-    """One bar of the histogram."""
+def charts(summary: Summary, path: str, query: Mapping[str, Any]) -> Markup:
+    """The first output's scores, and rows by label, outcome and error. Each bar leads to its rows, or back to all."""
 
-    low: float
-    high: float
-    count: int
-    height: int
-    words: str
-    address: str
-    chosen: bool
+    def to(**bounds: str) -> tuple[str, bool]:
+        chosen = all(query.get(name) == bound for name, bound in bounds.items())
+        changed: Mapping[str, Any] = dict.fromkeys(bounds) if chosen else bounds
+        return f"{link(path, query, first=None, **changed)}#results", chosen
 
-
-@dataclass(frozen=True)
-class Group:
-    """Rows that have something in common."""
-
-    name: str
-    count: int
-    width: float
-    address: str
-    chosen: bool
-    more: str = ""
-
-
-def score_bars(summary: Summary, path: str, query: Mapping[str, Any]) -> list[ScoreBar]:
-    """The histogram of the first output; each bar leads to its rows, and the chosen one back to all."""
     stats = next(iter(overview.outputs(summary).values()))
-    drawn = overview.bars(stats.histogram, _HEIGHT)
-    if stats.histogram is None or not drawn:
-        return []
-    edges, counts = stats.histogram.edges, stats.histogram.counts
-    made = []
-    for at, bar in enumerate(drawn):
-        low, high = edges[at], edges[at + 1]
-        # A score on an edge belongs to the bar above it, of the last bar to itself.
-        most = high if at == len(drawn) - 1 else nextafter(high, low)
-        chosen = (query.get("low"), query.get("high")) == (repr(low), repr(most))
-        address = link(path, query, first=None, low=None if chosen else repr(low), high=None if chosen else repr(most))
-        words = f"{figure(low)} to {figure(high)}: {rows_of(counts[at])}"
-        made.append(ScoreBar(low, high, counts[at], bar.height, words, f"{address}#results", chosen))
-    return made
-
-
-def first_threshold(summary: Summary) -> float | None:
-    """That of the output whose histogram is shown."""
-    return next(iter(overview.outputs(summary).values())).threshold
-
-
-def threshold_at(bars: list[ScoreBar], threshold: float | None) -> float | None:
-    """Where the threshold stands in the histogram, of which each bar is 10 wide; None if it is not in it."""
-    if not bars or threshold is None or not bars[0].low <= threshold <= bars[-1].high:
-        return None
-    low, high = bars[0].low, bars[-1].high
-    return round(10 * len(bars) * (threshold / 2 - low / 2) / (high / 2 - low / 2), 2)
-
-
-def labels(summary: Summary, path: str, query: Mapping[str, Any]) -> list[Group]:
-    """Rows by label."""
-    stats = next(iter(overview.outputs(summary).values()))
-    every = overview.labels(stats, _LABELS)
-    known = dict(list(stats.labels.items())[:_LABELS])
-    most = max((count for _, count in every), default=1)
-    found = [
-        _group("label", name, count, most, path, query)
-        if name in known
-        else Group(name, count, 100 * count / most, "", False)
-        for name, count in every
-    ]
-    names = (name for name, _ in overview.shown_labels(stats, _LABELS))
-    return [replace(group, name=name) for group, name in zip(found, names, strict=True)]
-
-
-def outcomes(summary: Summary, path: str, query: Mapping[str, Any]) -> list[Group]:
-    """Rows by outcome."""
-    counts = {name: count for name, count in overview.outcome_counts(summary).items() if count}
-    most = max(counts.values(), default=1)
-    return [_group("outcome", name, count, most, path, query) for name, count in counts.items()]
-
-
-def errors(summary: Summary, path: str, query: Mapping[str, Any]) -> list[Group]:
-    """Rows by kind of error, each with the first one's message."""
-    most = max((error.count for error in summary.errors), default=1)
-    return [
-        replace(_group("error", error.kind, error.count, most, path, query), more=error.message)
-        for error in summary.errors
-    ]
-
-
-def _group(field: str, name: str, count: int, most: int, path: str, query: Mapping[str, Any]) -> Group:
-    chosen = query.get(field) == name
-    address = link(path, query, **{"first": None, field: None if chosen else name})
-    return Group(name, count, round(100 * count / most, 1), f"{address}#results", chosen)
+    known = list(stats.labels)[:_LABELS]
+    # What looks alike is told apart in what is shown, and not in the address.
+    names = zip(overview.labels(stats, _LABELS), overview.shown_labels(stats, _LABELS), strict=True)
+    labels = [Group(words, count, to(label=name) if name in known else None) for (name, count), (words, _) in names]
+    counts = overview.outcome_counts(summary).items()
+    outcomes = [Group(name, count, to(outcome=name)) for name, count in counts if count]
+    errors = [Group(one.kind, one.count, to(error=one.kind), one.message) for one in summary.errors]
+    return Markup(
+        histogram(stats, lambda low, high: to(low=repr(low), high=repr(high)))
+        + meters("Labels", labels)
+        + meters("Outcomes", outcomes)
+        + meters("Errors", errors)
+    )

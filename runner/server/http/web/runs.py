@@ -20,10 +20,11 @@ from runner.results.reports.html import figures
 from runner.results.store.types import GOING, MOST_DEEP, EvaluatorVersion, RunInfo, RunSpec, Selection
 from runner.server.http.route import PageRoute
 from runner.server.http.v1.parts import Here, while_there
-from runner.server.http.web import cards, charts, forms
+from runner.server.http.web import cards, forms
 from runner.server.http.web import draft as drafts
+from runner.server.http.web.charts import charts
 from runner.server.http.web.draft import EMPTY, Draft
-from runner.server.http.web.render import duration, fragment, link, page
+from runner.server.http.web.render import duration, link, page
 from runner.server.service.errors import ServiceError, problem_or_raise
 from runner.server.service.part import threaded
 from runner.server.service.rows import FURTHEST
@@ -165,18 +166,7 @@ async def shown(request: Request, service: Here, run_id: str) -> Response:
             "selection": selection,
         }
         if run.summary:
-            bars, threshold = charts.score_bars(run.summary, path, query), charts.first_threshold(run.summary)
-            context["charts"] = fragment(
-                "charts.html",
-                bars=bars,
-                line=charts.threshold_at(bars, threshold),
-                threshold=threshold,
-                groups=[
-                    ("Labels", charts.labels(run.summary, path, query)),
-                    ("Outcomes", charts.outcomes(run.summary, path, query)),
-                    ("Errors", charts.errors(run.summary, path, query)),
-                ],
-            )
+            context["charts"] = charts(run.summary, path, query)
     others = (await service.runs(count=_LISTED)).items
     return page(
         request,

@@ -53,67 +53,53 @@ class Group(click.Group):
 
 def _report(error: Exception, given: Sequence[str]) -> int:
     """Print an error of this command line on stderr; return its exit code."""
-    from runner.core.text import printable
-
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(_FIRST_STEPS)
         return WRONG_USAGE  # in a script, whose arguments came to nothing, this must not pass
-    if isinstance(error, click.ClickException):
-        step = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
-        click.echo(f"evalcell: {printable(error.format_message().rstrip('.'), 600)}{step}", err=True)
-        return error.exit_code
     if isinstance(error, click.Abort):  # what click makes of a KeyboardInterrupt in a command's thread
         click.echo("interrupted", err=True)
         return INTERRUPTED
-    from runner.core.errors import (
-        ColumnsError,
-        FailedRowsError,
-        InputError,
-        NotComparableError,
-        OverwriteError,
-        ResumeError,
-    )
+    words, code = _words(error, given)
+    click.echo(f"evalcell{words}", err=True)
+    return code
+
+
+def _words(error: Exception, given: Sequence[str]) -> tuple[str, int]:
+    """What is said of an error, and the exit code."""
+    from runner.core.text import printable
+
+    if isinstance(error, click.ClickException):
+        step = f" (see {error.ctx.command_path} --help)" if isinstance(error, click.UsageError) and error.ctx else ""
+        return f": {printable(error.format_message().rstrip('.'), 600)}{step}", error.exit_code
+    from runner.core import errors
     from runner.results.output.files import WriteError
     from runner.results.store.errors import StoreError
     from sandboxes.errors import SandboxError, UnsupportedConfigError
     from sandboxes.guest.supervisor.shortage import why
 
-    if isinstance(error, ColumnsError):
-        from runner.cli.command_line import next_command
+    if isinstance(error, errors.ColumnsError | errors.OverwriteError | errors.ResumeError):
+        from runner.cli.command_line import anew, next_command, resuming
 
-        click.echo(f"evalcell: {next_command(given, error)}", err=True)
-        return WRONG_USAGE
-    if isinstance(error, OverwriteError):
-        from runner.cli.command_line import anew, resuming
-
-        step = f"Run this to go on with it:\n  {resuming(given)}\n{anew(given)}"
-        click.echo(f"evalcell: {printable(str(error), 1200)}\n{step}", err=True)
-        return WRONG_USAGE
-    if isinstance(error, ResumeError):
-        from runner.cli.command_line import anew
-
-        click.echo(f"evalcell: {printable(str(error), 1200)}\n{anew(given)}", err=True)
-        return WRONG_USAGE
+        if isinstance(error, errors.ColumnsError):
+            return f": {next_command(given, error)}", WRONG_USAGE
+        goes_on = isinstance(error, errors.OverwriteError)
+        step = f"Run this to go on with it:\n  {resuming(given)}\n" if goes_on else ""
+        return f": {printable(str(error), 1200)}\n{step}{anew(given)}", WRONG_USAGE
     # The messages of InputError may hold a source line and a caret under it.
     lines = "\n".join(printable(line, 600) for line in str(error).splitlines()[:6])
-    if isinstance(error, InputError | UnsupportedConfigError):
-        click.echo(f"evalcell: {lines}", err=True)
-        return WRONG_USAGE
-    if isinstance(error, SandboxError | WriteError | NotComparableError | FailedRowsError | StoreError):
-        click.echo(f"evalcell: {lines}", err=True)
-        return COULD_NOT_JUDGE
-    if isinstance(error, Exception) and (short := why(error)):
-        click.echo(f"evalcell: {short}", err=True)
-        return COULD_NOT_JUDGE
+    if isinstance(error, errors.InputError | UnsupportedConfigError):
+        return f": {lines}", WRONG_USAGE
+    if isinstance(error, SandboxError | WriteError | errors.NotComparableError | errors.FailedRowsError | StoreError):
+        return f": {lines}", COULD_NOT_JUDGE
+    if short := why(error):
+        return f": {short}", COULD_NOT_JUDGE
     if isinstance(error, ImportError | AttributeError):
         from runner.cli.hidden import cannot_import
 
         if hidden := cannot_import(error, starting=False):
-            click.echo(f"evalcell: {hidden}", err=True)
-            return COULD_NOT_JUDGE
+            return f": {hidden}", COULD_NOT_JUDGE
     words = f"{type(error).__name__}: {lines}" if lines else type(error).__name__
-    click.echo(f"evalcell failed unexpectedly: {words}; run `evalcell --debug …` and report it", err=True)
-    return COULD_NOT_JUDGE
+    return f" failed unexpectedly: {words}; run `evalcell --debug …` and report it", COULD_NOT_JUDGE
 
 
 _FIRST_STEPS = """\

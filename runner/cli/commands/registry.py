@@ -6,8 +6,9 @@ Each is declared when it is asked for: neither a run nor the list of all waits f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -53,35 +54,22 @@ BY_MODULE: dict[str, dict[str, str | None]] = {  # None: it is not listed
 _WIDTH = 64  # what is left beside the names in 80 columns
 
 
-class Commands(MutableMapping[str, click.Command]):
-    """What a group of click takes for a dictionary of its commands."""
+class Commands(UserDict[str, Any]):
+    """What a group of click takes for a dictionary of its commands. One that was not asked for is its module's name."""
 
     def __init__(self) -> None:
-        self._modules = {name: module for module, names in BY_MODULE.items() for name in names}
-        self._declared: dict[str, click.Command] = {}
+        super().__init__({name: module for module, names in BY_MODULE.items() for name in names})
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in self._declared:
-            module = import_module(f"{__package__}.{self._modules[name]}")
-            command = getattr(module, name)
-            command.short_help = BY_MODULE[self._modules[name]][name]
-            self._declared[name] = command
-        return self._declared[name]
+        found = self.data[name]
+        if isinstance(found, str):
+            self.data[name] = command = getattr(import_module(f"{__package__}.{found}"), name)
+            command.short_help = BY_MODULE[found][name]
+        declared: click.Command = self.data[name]
+        return declared
 
     def listed(self) -> list[tuple[str, str]]:
         """Each name with its line, in the order of the alphabet."""
         lines = {name: line for names in BY_MODULE.values() for name, line in names.items() if line is not None}
-        others = self._declared.keys() - self._modules.keys()
-        return sorted((lines | {name: self._declared[name].get_short_help_str(_WIDTH) for name in others}).items())
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._declared[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._declared[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._declared, **self._modules})
-
-    def __len__(self) -> int:
-        return len({**self._declared, **self._modules})
+        others = self.data.keys() - {name for names in BY_MODULE.values() for name in names}
+        return sorted((lines | {name: self[name].get_short_help_str(_WIDTH) for name in others}).items())

@@ -169,22 +169,19 @@ def test_a_run_that_ends_without_any_worker_goes_on_here(
 
 
 @turns
-def test_what_is_cancelled_stops_there(cluster: Nodes, tmp_path: Path) -> None:
+async def test_what_is_cancelled_stops_there(cluster: Nodes, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import time\ndef evaluate(output):\n    while output != 'x0': pass\n    return 1\n"
     )
     there: list[int] = []
     seen: set[tuple[int, str]] = set()
 
-    async def run() -> None:
-        config = SandboxConfig(backend="process", isolation="call", jobs=2)
-        async with aclosing(stream(tmp_path / "script.py", rows(9), sandbox=config, on="ray")) as results:
-            async for _ in results:
-                there.extend(workers())
-                seen.update(below(there))
-                break
-
-    asyncio.run(run())
+    config = SandboxConfig(backend="process", isolation="call", jobs=2)
+    async with aclosing(stream(tmp_path / "script.py", rows(9), sandbox=config, on="ray")) as results:
+        async for _ in results:
+            there.extend(workers())
+            seen.update(below(there))
+            break
     # A run begins with the workers that are ready, so that the second may have no box yet when the first row is scored.
     assert len(seen) > len(there) > 0, "the workers, and the boxes below them"
     assert not left(seen)

@@ -105,7 +105,7 @@ async def _started(worker: ClusterWorker) -> None:
 
 
 @pytest.mark.rotating("parts on a cluster", "cluster")
-def test_a_worker_is_there_when_it_was_placed_and_has_the_same_program(
+async def test_a_worker_is_there_when_it_was_placed_and_has_the_same_program(
     tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.whole()
@@ -119,39 +119,36 @@ def test_a_worker_is_there_when_it_was_placed_and_has_the_same_program(
         async def close(self) -> None:
             pass
 
-    async def fill() -> None:
-        connection = Connection("ray", 1)
-        await connection.open()
-        count = connection.cpus
-        several = [ClusterWorker(connection.ray, number, (str(mark), "x"), {}, {}) for number in range(count + 2)]
-        try:
-            waiting = {asyncio.create_task(worker.start()): worker for worker in several}
-            while len(waiting) > 2:
-                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for one in done:
-                    one.result()
-                    assert waiting.pop(one).there
-            late = list(waiting.values())
-            assert not any(worker.there for worker in late), "no processor is free"
-            for one in waiting:
-                one.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-            for worker in several:
-                if worker.there:
-                    await worker.close()
-                    assert not worker.there
-            await _started(late[0])
-            assert late[0].there
-            monkeypatch.setattr(parts_cluster, "Actor", OlderActor)
-            with pytest.raises(SandboxUnavailableError, match="install the same evalcell"):
-                await several[0].start()
-            assert not several[0].there
-        finally:
-            for worker in several:
+    connection = Connection("ray", 1)
+    await connection.open()
+    count = connection.cpus
+    several = [ClusterWorker(connection.ray, number, (str(mark), "x"), {}, {}) for number in range(count + 2)]
+    try:
+        waiting = {asyncio.create_task(worker.start()): worker for worker in several}
+        while len(waiting) > 2:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+                assert waiting.pop(one).there
+        late = list(waiting.values())
+        assert not any(worker.there for worker in late), "no processor is free"
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for worker in several:
+            if worker.there:
                 await worker.close()
-            await connection.close()
-
-    asyncio.run(fill())
+                assert not worker.there
+        await _started(late[0])
+        assert late[0].there
+        monkeypatch.setattr(parts_cluster, "Actor", OlderActor)
+        with pytest.raises(SandboxUnavailableError, match="install the same evalcell"):
+            await several[0].start()
+        assert not several[0].there
+    finally:
+        for worker in several:
+            await worker.close()
+        await connection.close()
 
 
 @pytest.mark.skipif(find_spec("s3fs") is None or find_spec("ray") is None, reason="s3fs or Ray is not installed")

@@ -57,38 +57,32 @@ class Worker:
     busy: int = 0
 
 
-def test_the_least_busy_worker_is_next() -> None:
-    async def body() -> None:
-        schedule, workers = Schedule(), [Worker() for _ in range(3)]
-        for worker in workers:
-            schedule.join(worker)
-        assert [await schedule.take() for _ in range(4)] == [*workers, workers[0]]
-        schedule.leave(workers[2])
-        assert await schedule.take() is workers[2]
-        assert await schedule.take(workers[1]) is workers[2], "another one than that"
-
-    asyncio.run(body())
+async def test_the_least_busy_worker_is_next() -> None:
+    schedule, workers = Schedule(), [Worker() for _ in range(3)]
+    for worker in workers:
+        schedule.join(worker)
+    assert [await schedule.take() for _ in range(4)] == [*workers, workers[0]]
+    schedule.leave(workers[2])
+    assert await schedule.take() is workers[2]
+    assert await schedule.take(workers[1]) is workers[2], "another one than that"
 
 
-def test_a_worker_that_is_gone_gets_nothing() -> None:
-    async def body() -> None:
-        schedule, first, second = Schedule(), Worker(), Worker()
-        schedule.join(first)
-        assert await schedule.take() is first
-        schedule.part(first)
-        first.alive = False
-        waiting = [asyncio.create_task(schedule.take()) for _ in range(AHEAD + 1)]
-        await asyncio.sleep(0)
-        schedule.leave(first)
-        assert not any(task.done() for task in waiting)
-        waiting.pop(0).cancel()
-        schedule.join(second)
-        assert await asyncio.gather(*waiting) == [second] * AHEAD
-
-    asyncio.run(body())
+async def test_a_worker_that_is_gone_gets_nothing() -> None:
+    schedule, first, second = Schedule(), Worker(), Worker()
+    schedule.join(first)
+    assert await schedule.take() is first
+    schedule.part(first)
+    first.alive = False
+    waiting = [asyncio.create_task(schedule.take()) for _ in range(AHEAD + 1)]
+    await asyncio.sleep(0)
+    schedule.leave(first)
+    assert not any(task.done() for task in waiting)
+    waiting.pop(0).cancel()
+    schedule.join(second)
+    assert await asyncio.gather(*waiting) == [second] * AHEAD
 
 
-def test_of_two_tries_the_first_reply_counts_and_the_other_one_stops() -> None:
+async def test_of_two_tries_the_first_reply_counts_and_the_other_one_stops() -> None:
     events: list[str] = []
 
     async def work(name: str, until: asyncio.Event, error: Exception | None = None) -> str:
@@ -101,30 +95,27 @@ def test_of_two_tries_the_first_reply_counts_and_the_other_one_stops() -> None:
             raise error
         return name
 
-    async def body() -> None:
-        never, now, races = asyncio.Event(), asyncio.Event(), Races[str]()
-        now.set()
+    never, now, races = asyncio.Event(), asyncio.Event(), Races[str]()
+    now.set()
 
-        async def first(one: asyncio.Event, other: asyncio.Event, *errors: Exception) -> str:
-            error = iter(errors)
-            return await races.first(
-                work("first", one, next(error, None)), lambda: work("second", other, next(error, None)), 0, lambda: True
-            )
+    async def first(one: asyncio.Event, other: asyncio.Event, *errors: Exception) -> str:
+        error = iter(errors)
+        return await races.first(
+            work("first", one, next(error, None)), lambda: work("second", other, next(error, None)), 0, lambda: True
+        )
 
-        assert await first(never, now) == "second"
-        await races.ended()
-        assert events == ["first stopped"]
-        later = asyncio.Event()
-        asyncio.get_running_loop().call_soon(later.set)
-        with pytest.raises(ValueError, match="one"):
-            await first(later, now, ValueError("one"), ValueError("two"))
-        task = asyncio.create_task(first(never, never))
-        while len(asyncio.all_tasks()) < 4:
-            await asyncio.sleep(0)
-        events.clear()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert sorted(events) == ["first stopped", "second stopped"], "before the caller goes on"
-
-    asyncio.run(body())
+    assert await first(never, now) == "second"
+    await races.ended()
+    assert events == ["first stopped"]
+    later = asyncio.Event()
+    asyncio.get_running_loop().call_soon(later.set)
+    with pytest.raises(ValueError, match="one"):
+        await first(later, now, ValueError("one"), ValueError("two"))
+    task = asyncio.create_task(first(never, never))
+    while len(asyncio.all_tasks()) < 4:
+        await asyncio.sleep(0)
+    events.clear()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sorted(events) == ["first stopped", "second stopped"], "before the caller goes on"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -37,49 +36,43 @@ def turns(program: object) -> StandbyHolder:
 
 
 @pytest.mark.usefixtures("opened")
-def test_once_a_call_has_ended_its_box_another_stands_ready() -> None:
-    async def body() -> None:
-        async with sandbox() as opened:
-            program = await opened.load(typescript(HANGS), LIMITS)
+async def test_once_a_call_has_ended_its_box_another_stands_ready() -> None:
+    async with sandbox() as opened:
+        program = await opened.load(typescript(HANGS), LIMITS)
 
-            async def scored(*values: int) -> list[str]:
-                batch = [Call(id=place, arguments={"n": n}) for place, n in enumerate(values)]
-                limits = LIMITS.model_copy(update={"timeout": 0.3})
-                found: list[Execution] = [e async for e in program.run(batch, limits)]
-                return [e.status if e.value is None else str(e.value) for e in sorted(found, key=lambda e: e.call)]
+        async def scored(*values: int) -> list[str]:
+            batch = [Call(id=place, arguments={"n": n}) for place, n in enumerate(values)]
+            limits = LIMITS.model_copy(update={"timeout": 0.3})
+            found: list[Execution] = [e async for e in program.run(batch, limits)]
+            return [e.status if e.value is None else str(e.value) for e in sorted(found, key=lambda e: e.call)]
 
-            assert await scored(1, 2) == ["1", "2"]
-            box = turns(program)
-            assert (box._other, box._coming) == (None, None)  # a script that ends no box costs no second one
-            assert await scored(1, -1, 2) == ["1", "timeout", "2"]
-            assert box._coming is not None
-            spare = await box._coming
-            assert spare is not None
-            assert await scored(-1, 3) == ["timeout", "3"]
-            assert box._box is spare
-            assert turns(program) is box
-
-    asyncio.run(body())
+        assert await scored(1, 2) == ["1", "2"]
+        box = turns(program)
+        assert (box._other, box._coming) == (None, None)  # a script that ends no box costs no second one
+        assert await scored(1, -1, 2) == ["1", "timeout", "2"]
+        assert box._coming is not None
+        spare = await box._coming
+        assert spare is not None
+        assert await scored(-1, 3) == ["timeout", "3"]
+        assert box._box is spare
+        assert turns(program) is box
 
 
 @pytest.mark.usefixtures("opened")
-def test_a_process_that_keeps_too_much_of_what_is_over_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_keeps_too_much_of_what_is_over_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deno_run, "GROWN", -1 << 40)
 
-    async def body() -> list[int]:
-        async with sandbox() as opened:
-            program = await opened.load(typescript("let n = 0; function evaluate() { return ++n; }"), LIMITS)
-            inner = []
-            for _ in range(3):
-                found = []
-                async for execution in program.run([Call(id=n) for n in range(3)], LIMITS):
-                    found.append(execution.value)
-                    last = turns(program)._box._inner
-                inner.append(last)
-                assert found == [1, 2, 3]
-            return inner
-
-    assert len(set(asyncio.run(body()))) == 3
+    async with sandbox() as opened:
+        program = await opened.load(typescript("let n = 0; function evaluate() { return ++n; }"), LIMITS)
+        inner = []
+        for _ in range(3):
+            found = []
+            async for execution in program.run([Call(id=n) for n in range(3)], LIMITS):
+                found.append(execution.value)
+                last = turns(program)._box._inner
+            inner.append(last)
+            assert found == [1, 2, 3]
+        assert len(set(inner)) == 3
 
 
 KILLED = """

@@ -160,67 +160,57 @@ def test_a_task_that_is_cancelled_leaves_a_sandbox_that_works(tier: Tier, name: 
 
 
 @pytest.mark.parametrize("isolation", ["call", "batch"])
-def test_a_run_that_is_cancelled_anywhere_is_no_ones_but_its_own(tier: Tier, isolation: Isolation, name: str) -> None:
-    async def body() -> None:
-        async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
-            program = await sandbox.load(python(tools(name) + "def evaluate(n): return n\n"), LIMITS)
-            for steps in range(2, 42, 2):
-                task = asyncio.create_task(_all(program, 50))
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                await asyncio.sleep(0.0005 * steps)
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-                assert [(e.status, e.value) for e in await _all(program, 3)] == [("ok", n) for n in range(3)]
-
-    run(body())
-
-
-def test_a_load_that_is_cancelled_leaves_nothing(tier: Tier, name: str) -> None:
-    async def body() -> None:
-        async with ProcessSandbox(ProcessConfig(tier=tier, jobs=2)) as sandbox:
-            task = asyncio.create_task(sandbox.load(python(tools(name) + ATTACKS["daemons-at-load"]), LIMITS))
-            await asyncio.to_thread(begun, name, 8)
+async def test_a_run_that_is_cancelled_anywhere_is_no_ones_but_its_own(
+    tier: Tier, isolation: Isolation, name: str
+) -> None:
+    async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
+        program = await sandbox.load(python(tools(name) + "def evaluate(n): return n\n"), LIMITS)
+        for steps in range(2, 42, 2):
+            task = asyncio.create_task(_all(program, 50))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.0005 * steps)
             task.cancel()
-            with pytest.raises(asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):
                 await task
-            assert await asyncio.to_thread(gone, name)
-
-    run(body())
+            assert [(e.status, e.value) for e in await _all(program, 3)] == [("ok", n) for n in range(3)]
 
 
-def test_closing_while_runs_go_on_ends_them(tier: Tier, name: str) -> None:
-    async def body() -> None:
-        sandbox = await opened(tier, jobs=2)
-        attack = await sandbox.load(python(tools(name) + ATTACKS["daemons"]), LIMITS)
-        tasks = [asyncio.create_task(_all(attack, 1)) for _ in range(2)]
-        await asyncio.to_thread(begun, name, 14)
-        await sandbox.close()
+async def test_a_load_that_is_cancelled_leaves_nothing(tier: Tier, name: str) -> None:
+    async with ProcessSandbox(ProcessConfig(tier=tier, jobs=2)) as sandbox:
+        task = asyncio.create_task(sandbox.load(python(tools(name) + ATTACKS["daemons-at-load"]), LIMITS))
+        await asyncio.to_thread(begun, name, 8)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         assert await asyncio.to_thread(gone, name)
-        for found in await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), GONE):
-            if isinstance(found, list):
-                assert [e.status for e in found] == ["crash"]
-            else:
-                assert isinstance(found, SandboxError), found
-        await sandbox.close()
-
-    run(body())
 
 
-def test_an_iterator_that_is_dropped_stops_its_run(tier: Tier, name: str) -> None:
-    async def body() -> None:
-        async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
-            source = tools(name) + "def evaluate(n):\n    if n: forked(lambda: time.sleep(600), 5), time.sleep(600)\n"
-            program = await sandbox.load(python(source), LIMITS)
-            told = program.run([Call(id=n, arguments={"n": n}) for n in range(3)], LIMITS)
-            assert isinstance(told, AsyncGenerator)
-            assert (await anext(told)).status == "ok"
-            await asyncio.to_thread(begun, name, 6)
-            await told.aclose()
-            assert await asyncio.to_thread(_at_most, name, 1)
+async def test_closing_while_runs_go_on_ends_them(tier: Tier, name: str) -> None:
+    sandbox = await opened(tier, jobs=2)
+    attack = await sandbox.load(python(tools(name) + ATTACKS["daemons"]), LIMITS)
+    tasks = [asyncio.create_task(_all(attack, 1)) for _ in range(2)]
+    await asyncio.to_thread(begun, name, 14)
+    await sandbox.close()
+    assert await asyncio.to_thread(gone, name)
+    for found in await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), GONE):
+        if isinstance(found, list):
+            assert [e.status for e in found] == ["crash"]
+        else:
+            assert isinstance(found, SandboxError), found
+    await sandbox.close()
 
-    run(body())
+
+async def test_an_iterator_that_is_dropped_stops_its_run(tier: Tier, name: str) -> None:
+    async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
+        source = tools(name) + "def evaluate(n):\n    if n: forked(lambda: time.sleep(600), 5), time.sleep(600)\n"
+        program = await sandbox.load(python(source), LIMITS)
+        told = program.run([Call(id=n, arguments={"n": n}) for n in range(3)], LIMITS)
+        assert isinstance(told, AsyncGenerator)
+        assert (await anext(told)).status == "ok"
+        await asyncio.to_thread(begun, name, 6)
+        await told.aclose()
+        assert await asyncio.to_thread(_at_most, name, 1)
 
 
 def test_a_loop_that_ends_without_closing_leaves_nothing_when_the_process_ends(tier: Tier, name: str) -> None:

@@ -179,7 +179,7 @@ class _Installed(ProcessSandbox):
         return self.folder
 
 
-def test_a_package_that_opens_something_is_imported_by_each_row(
+async def test_a_package_that_opens_something_is_imported_by_each_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "packages"
@@ -198,13 +198,10 @@ def evaluate():
     return [there, got]
 """
 
-    async def trial() -> list[Any]:
-        async with _Installed(ProcessConfig(jobs=1, isolation="call")) as sandbox:
-            program = await sandbox.load(python(script), LIMITS)
-            assert program.loaded.status == "ok", program.loaded
-            return [e.value async for e in program.run([Call(id=n) for n in range(3)], LIMITS)]
-
-    assert run(trial()) == [[False, ""]] * 3
+    async with _Installed(ProcessConfig(jobs=1, isolation="call")) as sandbox:
+        program = await sandbox.load(python(script), LIMITS)
+        assert program.loaded.status == "ok", program.loaded
+        assert [e.value async for e in program.run([Call(id=n) for n in range(3)], LIMITS)] == [[False, ""]] * 3
 
 
 @pytest.mark.parametrize("isolation", ["call", "batch"])

@@ -9,7 +9,6 @@ import threading
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,7 +35,7 @@ def test_the_environment_is_empty_but_for_what_was_asked(evaluate: Evaluate, mon
     assert evaluate(SEES, env=("ASKED",)).value == own | {"ASKED": "1"}
 
 
-def test_home_is_the_boxs_own_and_new_for_each_call(tier: Tier) -> None:
+async def test_home_is_the_boxs_own_and_new_for_each_call(tier: Tier) -> None:
     source = """
 import getpass, os, pathlib
 home = pathlib.Path.home()
@@ -48,13 +47,12 @@ def evaluate():
     return seen
 """
 
-    async def body() -> list[Any]:
-        async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1, isolation="call")) as sandbox:
-            program = await sandbox.load(python(source), LIMITS)
-            return [e.value async for e in program.run([Call(id=n) for n in range(2)], LIMITS)]
-
     home, *listing = ["/tmp", []] if tier == "A" else ["/nonexistent"]
-    assert run(body()) == [[home, "evalcell", f"{home}/x", *listing]] * 2
+    async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1, isolation="call")) as sandbox:
+        program = await sandbox.load(python(source), LIMITS)
+        assert [e.value async for e in program.run([Call(id=n) for n in range(2)], LIMITS)] == [
+            [home, "evalcell", f"{home}/x", *listing]
+        ] * 2
 
 
 def test_a_home_that_was_asked_for_counts(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,12 +170,7 @@ def test_a_module_that_is_missing_names_what_would_supply_it(evaluate: Evaluate)
     assert "scikit-learn" in str(found.error.hint)
 
 
-def test_async_evaluators_are_awaited(evaluate: Evaluate) -> None:
-    source = "import asyncio\nasync def evaluate(x):\n    await asyncio.sleep(0)\n    return x\n"
-    assert evaluate(source, arguments={"x": 3}).value == 3
-
-
-def test_the_private_folder_is_as_loading_left_it_for_each_call(tier: Tier) -> None:
+async def test_the_private_folder_is_as_loading_left_it_for_each_call(tier: Tier) -> None:
     if tier == "B":
         pytest.skip("known gap: tier B has no folder to write to")
     source = """
@@ -195,12 +188,9 @@ def evaluate():
     return before
 """
 
-    async def body() -> list[object]:
-        async with ProcessSandbox(ProcessConfig(tier=tier, isolation="call", jobs=1)) as sandbox:
-            program = await sandbox.load(python(source), LIMITS)
-            return [len(e.value) async for e in program.run([Call(id=n) for n in range(3)], LIMITS)]
-
-    assert run(body()) == [1] * 3
+    async with ProcessSandbox(ProcessConfig(tier=tier, isolation="call", jobs=1)) as sandbox:
+        program = await sandbox.load(python(source), LIMITS)
+        assert [len(e.value) async for e in program.run([Call(id=n) for n in range(3)], LIMITS)] == [1] * 3
 
 
 def test_texts_in_sets_have_one_order_everywhere(tier: Tier) -> None:
@@ -209,7 +199,7 @@ def test_texts_in_sets_have_one_order_everywhere(tier: Tier) -> None:
     assert found[0] == found[1]
 
 
-def test_what_a_batch_prints_is_told_call_by_call(tier: Tier) -> None:
+async def test_what_a_batch_prints_is_told_call_by_call(tier: Tier) -> None:
     source = """
 import os, sys
 def evaluate(n):
@@ -219,45 +209,38 @@ def evaluate(n):
     return n
 """
 
-    async def body() -> list[str]:
-        async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
-            program = await sandbox.load(python(source), LIMITS)
-            batch = [Call(id=n, arguments={"n": n}) for n in range(50)]
-            return [e.output async for e in program.run(batch, LIMITS)]
-
-    assert run(body()) == [f"print {n}\nraw {n}\nerror {n}\n" for n in range(50)]
-
-
-@pytest.mark.parametrize("isolation", ["call", "batch"])
-def test_what_a_call_leaves_behind_is_not_blamed_on_others(tier: Tier, isolation: Isolation) -> None:
-    async def body() -> list[str]:
-        async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
-            program = await sandbox.load(python(LEAVES), LIMITS)
-            batch = [Call(id=n, arguments={"x": x}) for n, x in enumerate(LEAVING)]
-            return [e.value async for e in program.run(batch, LIMITS)]
-
-    assert run(body()) == LEAVING
+    async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
+        program = await sandbox.load(python(source), LIMITS)
+        batch = [Call(id=n, arguments={"n": n}) for n in range(50)]
+        assert [e.output async for e in program.run(batch, LIMITS)] == [
+            f"print {n}\nraw {n}\nerror {n}\n" for n in range(50)
+        ]
 
 
 @pytest.mark.parametrize("isolation", ["call", "batch"])
-def test_a_run_that_is_left_early_keeps_nothing_open(tier: Tier, isolation: Isolation) -> None:
+async def test_what_a_call_leaves_behind_is_not_blamed_on_others(tier: Tier, isolation: Isolation) -> None:
+    async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
+        program = await sandbox.load(python(LEAVES), LIMITS)
+        batch = [Call(id=n, arguments={"x": x}) for n, x in enumerate(LEAVING)]
+        assert [e.value async for e in program.run(batch, LIMITS)] == LEAVING
+
+
+@pytest.mark.parametrize("isolation", ["call", "batch"])
+async def test_a_run_that_is_left_early_keeps_nothing_open(tier: Tier, isolation: Isolation) -> None:
     batch = [Call(id=n) for n in range(5)]
 
-    async def body() -> list[int]:
-        async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
-            program = await sandbox.load(python("def evaluate(): return 1\n"), LIMITS)
-            found = []
-            for _ in range(4):
-                running = program.run(batch, LIMITS)
-                assert isinstance(running, AsyncGenerator)
-                async with aclosing(running):
-                    assert (await anext(running)).value == 1
-                # A whole run, for else the next call's pipes may or may not be there already.
-                assert [e.value async for e in program.run(batch, LIMITS)] == [1] * 5
-                found.append(held())
-            return found
-
-    assert len(set(run(body()))) == 1
+    async with ProcessSandbox(ProcessConfig(tier=tier, isolation=isolation, jobs=1)) as sandbox:
+        program = await sandbox.load(python("def evaluate(): return 1\n"), LIMITS)
+        found = []
+        for _ in range(4):
+            running = program.run(batch, LIMITS)
+            assert isinstance(running, AsyncGenerator)
+            async with aclosing(running):
+                assert (await anext(running)).value == 1
+            # A whole run, for else the next call's pipes may or may not be there already.
+            assert [e.value async for e in program.run(batch, LIMITS)] == [1] * 5
+            found.append(held())
+        assert len(set(found)) == 1
 
 
 def test_memory_counts_all_that_the_script_started(evaluate: Evaluate) -> None:
@@ -289,12 +272,9 @@ def evaluate():
     assert (found.status, found.value) == ("ok", 60 << 20)
 
 
-def test_the_manifest_tells_where_it_ran(tier: Tier) -> None:
-    async def body() -> tuple[str, dict[str, object]]:
-        async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
-            return sandbox.identity, sandbox.manifest
-
-    identity, manifest = run(body())
+async def test_the_manifest_tells_where_it_ran(tier: Tier) -> None:
+    async with ProcessSandbox(ProcessConfig(tier=tier, jobs=1)) as sandbox:
+        identity, manifest = sandbox.identity, sandbox.manifest
     python = ".".join(map(str, sys.version_info[:3]))
     assert identity == f"process/python-{python}/tier-{tier}"
     assert (manifest["tier"], manifest["python"], manifest["isolation"]) == (tier, python, "batch")
@@ -335,9 +315,6 @@ def test_weak_isolation_runs_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch
     assert run(once(config, "import socket\ndef evaluate(): socket.socket()\n")).status == "error"
 
 
-def test_a_sandbox_that_is_not_open_names_the_next_step() -> None:
-    async def body() -> None:
-        with pytest.raises(SandboxError, match="async with sandbox"):
-            await ProcessSandbox(ProcessConfig()).load(python(SEES), LIMITS)
-
-    run(body())
+async def test_a_sandbox_that_is_not_open_names_the_next_step() -> None:
+    with pytest.raises(SandboxError, match="async with sandbox"):
+        await ProcessSandbox(ProcessConfig()).load(python(SEES), LIMITS)

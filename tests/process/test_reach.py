@@ -120,15 +120,12 @@ def test_a_copy_of_a_template_counts_as_its_copier_s() -> None:
     assert reach(python(templates.source("code-tests")), "call") != ""
 
 
-def test_the_run_says_what_reaches_too_far() -> None:
-    async def body() -> list[str]:
-        said: list[str] = []
-        async with ProcessSandbox(ProcessConfig(jobs=1, isolation="call")) as sandbox:
-            sandbox.warn = said.append
-            await sandbox.load(python("import pickle\ndef evaluate(): return pickle\n"), LIMITS)
-        return [text for text in said if "tier" not in text]
-
-    assert run(body()) == [
+async def test_the_run_says_what_reaches_too_far() -> None:
+    said: list[str] = []
+    async with ProcessSandbox(ProcessConfig(jobs=1, isolation="call")) as sandbox:
+        sandbox.warn = said.append
+        await sandbox.load(python("import pickle\ndef evaluate(): return pickle\n"), LIMITS)
+    assert [text for text in said if "tier" not in text] == [
         "by pickle the script could reach the process that holds it, so it is loaded again for each row; "
         'do without it, or choose SandboxConfig(isolation="batch"), to be faster'
     ]

@@ -158,20 +158,17 @@ def test_what_nobody_closes_is_closed_when_it_is_forgotten(chosen: Backend, noth
 
 
 @pytest.mark.rotating("long tests", "wasm", "process", "deno", "remote", "engine")
-def test_a_time_that_is_over_takes_all_along(chosen: Backend, nothing_left: Callable[[], None]) -> None:
-    async def body() -> None:
-        for way in (anyio.fail_after, asyncio.timeout):
-            found = _scored(chosen)
-            with suppress(TimeoutError):
-                if way is asyncio.timeout:
-                    async with asyncio.timeout(0.1), aclosing(found):
-                        [result async for result in found]
-                else:
-                    with anyio.fail_after(0.1):
-                        [result async for result in found]
-            nothing_left()
-
-    asyncio.run(body())
+async def test_a_time_that_is_over_takes_all_along(chosen: Backend, nothing_left: Callable[[], None]) -> None:
+    for way in (anyio.fail_after, asyncio.timeout):
+        found = _scored(chosen)
+        with suppress(TimeoutError):
+            if way is asyncio.timeout:
+                async with asyncio.timeout(0.1), aclosing(found):
+                    [result async for result in found]
+            else:
+                with anyio.fail_after(0.1):
+                    [result async for result in found]
+        nothing_left()
 
 
 @pytest.mark.rotating("cancelling", "wasm", "process", "deno", "remote", "engine")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandboxes import Execution, Limits
+from sandboxes import Limits
 from sandboxes.guest.supervisor.timing import Timing
-from tests.sandboxes.backends import BACKENDS, Backend, calls, run, unavailable
+from tests.sandboxes.backends import BACKENDS, Backend, calls, unavailable
 from tests.sandboxes.languages import Source
 
 WORKS = Source(
@@ -43,20 +43,17 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     return found
 
 
-def test_a_host_that_looks_late_shortens_no_call_and_gives_none_more_time(backend: Backend) -> None:
-    async def body() -> list[Execution]:
-        async with backend.make("batch") as sandbox:
-            program = await sandbox.load(backend.script(WORKS), Limits())
-            found = []
-            batch = [call.model_copy(update={"arguments": {"n": call.id}}) for call in calls(12)]
-            async for execution in program.run(batch, Limits(timeout=0.3)):
-                found.append(execution)
-                if execution.call in (0, 10):
-                    time.sleep(HELD_UP)  # the loop stands still
-            await program.close()
-            return found
-
-    *worked, hung = run(body())
+async def test_a_host_that_looks_late_shortens_no_call_and_gives_none_more_time(backend: Backend) -> None:
+    async with backend.make("batch") as sandbox:
+        program = await sandbox.load(backend.script(WORKS), Limits())
+        found = []
+        batch = [call.model_copy(update={"arguments": {"n": call.id}}) for call in calls(12)]
+        async for execution in program.run(batch, Limits(timeout=0.3)):
+            found.append(execution)
+            if execution.call in (0, 10):
+                time.sleep(HELD_UP)  # the loop stands still
+        await program.close()
+        *worked, hung = found
     assert [e.status for e in worked] == ["ok"] * 11
     assert min(e.duration for e in worked) >= 0.0035  # browsers' clocks tick coarsely
     assert hung.status == "timeout"

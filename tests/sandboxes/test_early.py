@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -58,34 +57,28 @@ async def values(program: Program) -> list[object]:
     return [e.value async for e in program.run(calls(3), Limits())]
 
 
-def test_the_first_lane_takes_it_and_ends_it() -> None:
+async def test_the_first_lane_takes_it_and_ends_it() -> None:
     before = held()
     pid = begun()
 
-    async def body() -> None:
-        async with WasmSandbox(WasmConfig(jobs=2)) as sandbox:
-            assert pid_of(sandbox._lanes[0]) == pid
-            program = await sandbox.load(python("def evaluate(): return 'x' * 100_000"), Limits())
-            assert await values(program) == ["x" * 100_000] * 3
-
-    asyncio.run(body())
+    async with WasmSandbox(WasmConfig(jobs=2)) as sandbox:
+        assert pid_of(sandbox._lanes[0]) == pid
+        program = await sandbox.load(python("def evaluate(): return 'x' * 100_000"), Limits())
+        assert await values(program) == ["x" * 100_000] * 3
     assert not is_there(pid)
     assert held() == before
 
 
-def test_one_that_is_killed_is_lost_and_another_takes_its_place() -> None:
+async def test_one_that_is_killed_is_lost_and_another_takes_its_place() -> None:
     pid = begun()
 
-    async def body() -> None:
-        async with WasmSandbox(WasmConfig(jobs=2)) as sandbox:
-            program = await sandbox.load(python("def evaluate(): return 1"), Limits())
-            os.kill(pid, signal.SIGKILL)
-            with pytest.raises(SandboxLostError, match="may be run again"):
-                await values(program)
-            assert await values(program) == [1, 1, 1]
-            assert not is_there(pid)
-
-    asyncio.run(body())
+    async with WasmSandbox(WasmConfig(jobs=2)) as sandbox:
+        program = await sandbox.load(python("def evaluate(): return 1"), Limits())
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(SandboxLostError, match="may be run again"):
+            await values(program)
+        assert await values(program) == [1, 1, 1]
+        assert not is_there(pid)
 
 
 def test_one_that_nobody_takes_is_ended() -> None:

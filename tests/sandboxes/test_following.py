@@ -78,44 +78,35 @@ def test_whatever_happens_each_of_both_runs_is_told_of_once(
     assert open_files() <= before
 
 
-def test_it_begins_before_the_last_results_are_told_and_when_nothing_is_left_of_the_first() -> None:
+async def test_it_begins_before_the_last_results_are_told_and_when_nothing_is_left_of_the_first() -> None:
     place, following = ForkingPlace([("burst", None)]), Following(9)
 
-    async def body() -> list[tuple[bool, int]]:
-        groups = PythonSupervisor(place, True).run(PAYLOADS, BOUNDS, True, following)
-        found = [(following.has_begun, len(group)) async for group in groups]
-        assert place.child is not None
-        assert place.child.calls == len(NEXT)
-        place.kill()
-        return found
-
-    assert done(body()) == [(False, 2), (True, 2)]
+    groups = PythonSupervisor(place, True).run(PAYLOADS, BOUNDS, True, following)
+    found = [(following.has_begun, len(group)) async for group in groups]
+    assert place.child is not None
+    assert place.child.calls == len(NEXT)
+    place.kill()
+    assert found == [(False, 2), (True, 2)]
 
 
-def test_another_run_than_the_one_that_was_begun_gets_its_own_results() -> None:
+async def test_another_run_than_the_one_that_was_begun_gets_its_own_results() -> None:
     place = ForkingPlace([*[("burst", None)] * 2, *[("reply", None)] * 9])
 
-    async def body() -> list[bytes]:
-        supervisor = PythonSupervisor(place, True)
-        await _told(supervisor.run(PAYLOADS, BOUNDS, True, Following(9)))
-        return [told[1] for told in await _told(supervisor.run([*PAYLOADS], BOUNDS, True))]
-
-    assert done(body()) == PAYLOADS
+    supervisor = PythonSupervisor(place, True)
+    await _told(supervisor.run(PAYLOADS, BOUNDS, True, Following(9)))
+    assert [told[1] for told in await _told(supervisor.run([*PAYLOADS], BOUNDS, True))] == PAYLOADS
 
 
 @pytest.mark.parametrize("at", range(len(PAYLOADS)))
-def test_a_run_goes_on_after_a_reply_that_breaks_it_before_another_begins(at: int) -> None:
+async def test_a_run_goes_on_after_a_reply_that_breaks_it_before_another_begins(at: int) -> None:
     again = [at, at + 1] if at else [0]  # what is not the first of a run is tried again as the first of another
     events = [("no memory" if number in again else "reply", None) for number in range(9)]
     place, following = ForkingPlace(events), Following(9)
 
-    async def body() -> list[bytes]:
-        found = await _told(PythonSupervisor(place, True).run(PAYLOADS, BOUNDS, True, following))
-        assert following.has_begun
-        place.kill()
-        return [told[1] for told in found]
-
-    assert done(body()) == [*PAYLOADS[:at], NO_MEMORY, *PAYLOADS[at + 1 :]]
+    found = await _told(PythonSupervisor(place, True).run(PAYLOADS, BOUNDS, True, following))
+    assert following.has_begun
+    place.kill()
+    assert [told[1] for told in found] == [*PAYLOADS[:at], NO_MEMORY, *PAYLOADS[at + 1 :]]
 
 
 def test_results_are_told_where_the_run_that_follows_has_no_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,58 +135,52 @@ class Lane:
         self.abandoned.append(True)
 
 
-def test_lanes_go_to_turns_in_their_order_and_to_the_one_that_was_prepared() -> None:
-    async def body() -> None:
-        lanes = [Lane(), Lane()]
-        turns = Turns(lanes)
-        made = [Turn[Lane]([b"%d" % number], Limits(timeout=2 if number == 4 else 1)) for number in range(6)]
-        tasks = [asyncio.ensure_future(turns.take(turn)) for turn in made]
-        await asyncio.sleep(0)
-        first, second, third, fourth, fifth, sixth = made
-        assert {first.lane, second.lane} == {*lanes}
-        lane = next(each for each in lanes if each is second.lane)
-        assert turns.following(second) is third.payloads
-        assert turns.following(first) is fourth.payloads
-        assert turns.following(second) is third.payloads
-        turns.release(second)
-        turns.release(second)
-        await tasks[2]
-        assert third.lane is lane
-        assert not turns.following(third)  # the fifth has other limits
-        tasks[3].cancel()
-        await asyncio.sleep(0)
-        assert lane.abandoned == []  # it was not handed over
-        turns.release(third)
-        tasks[4].cancel()  # in this moment it is
-        await asyncio.sleep(0.01)
-        assert lane.abandoned == [True]
-        await tasks[5]
-        assert sixth.lane is lane
-        turns.release(first)
-        turns.release(sixth)
-        await turns.take(fifth)
-        assert fifth.lane is not None
-
-    asyncio.run(body())
+async def test_lanes_go_to_turns_in_their_order_and_to_the_one_that_was_prepared() -> None:
+    lanes = [Lane(), Lane()]
+    turns = Turns(lanes)
+    made = [Turn[Lane]([b"%d" % number], Limits(timeout=2 if number == 4 else 1)) for number in range(6)]
+    tasks = [asyncio.ensure_future(turns.take(turn)) for turn in made]
+    await asyncio.sleep(0)
+    first, second, third, fourth, fifth, sixth = made
+    assert {first.lane, second.lane} == {*lanes}
+    lane = next(each for each in lanes if each is second.lane)
+    assert turns.following(second) is third.payloads
+    assert turns.following(first) is fourth.payloads
+    assert turns.following(second) is third.payloads
+    turns.release(second)
+    turns.release(second)
+    await tasks[2]
+    assert third.lane is lane
+    assert not turns.following(third)  # the fifth has other limits
+    tasks[3].cancel()
+    await asyncio.sleep(0)
+    assert lane.abandoned == []  # it was not handed over
+    turns.release(third)
+    tasks[4].cancel()  # in this moment it is
+    await asyncio.sleep(0.01)
+    assert lane.abandoned == [True]
+    await tasks[5]
+    assert sixth.lane is lane
+    turns.release(first)
+    turns.release(sixth)
+    await turns.take(fifth)
+    assert fifth.lane is not None
 
 
-def test_a_turn_that_a_lane_is_kept_for_takes_another_that_is_free() -> None:
-    async def body() -> None:
-        turns = Turns([Lane(), Lane()])
-        first, second, third = (Turn[Lane]([b"x"], Limits()) for _ in range(3))
-        await turns.take(first)
-        await turns.take(second)
-        waiting = asyncio.ensure_future(turns.take(third))
-        await asyncio.sleep(0)
-        kept, free = first.lane, second.lane
-        assert turns.following(first) is third.payloads
-        assert third.lane is kept
-        turns.release(second)
-        await waiting
-        assert third.lane is free
-        assert not turns.following(first)
-
-    asyncio.run(body())
+async def test_a_turn_that_a_lane_is_kept_for_takes_another_that_is_free() -> None:
+    turns = Turns([Lane(), Lane()])
+    first, second, third = (Turn[Lane]([b"x"], Limits()) for _ in range(3))
+    await turns.take(first)
+    await turns.take(second)
+    waiting = asyncio.ensure_future(turns.take(third))
+    await asyncio.sleep(0)
+    kept, free = first.lane, second.lane
+    assert turns.following(first) is third.payloads
+    assert third.lane is kept
+    turns.release(second)
+    await waiting
+    assert third.lane is free
+    assert not turns.following(first)
 
 
 STEPS = """
@@ -237,65 +222,53 @@ def labels(found: list[Execution]) -> list[str]:
 
 
 @pytest.mark.parametrize("then", ["", "leave", "thread"])
-def test_a_run_finds_nothing_of_the_one_before(then: str) -> None:
-    async def body() -> None:
-        async with loaded(LEAVES) as (_, program):
-            runs = [calls([0, 1, 2], then), *(calls(range(3)) for _ in range(4))]
-            for found in await asyncio.gather(*(_all(program, run, Limits()) for run in runs)):
-                assert labels(found) == ["1", "2", "3"]
-
-    asyncio.run(body())
+async def test_a_run_finds_nothing_of_the_one_before(then: str) -> None:
+    async with loaded(LEAVES) as (_, program):
+        runs = [calls([0, 1, 2], then), *(calls(range(3)) for _ in range(4))]
+        for found in await asyncio.gather(*(_all(program, run, Limits()) for run in runs)):
+            assert labels(found) == ["1", "2", "3"]
 
 
-def test_a_run_that_was_begun_is_stopped_in_time_though_the_last_results_before_it_are_not_taken() -> None:
-    async def body() -> None:
-        async with loaded(STEPS) as (_, program):
-            wanted = [*calls([0], "sleep"), *calls(range(1, 40))]
-            groups = program.run_grouped(wanted, Limits(timeout=1))
-            first = asyncio.ensure_future(anext(groups))
-            await asyncio.sleep(0)  # it has the lane
-            second = asyncio.ensure_future(_all(program, calls([0], "hang"), Limits(timeout=1)))
-            count = len(await first)
-            while count < len(wanted):
-                count += len(await anext(groups))
-            assert [execution.status for execution in await second] == ["timeout"]
-            assert await anext(groups, None) is None
-
-    asyncio.run(body())
+async def test_a_run_that_was_begun_is_stopped_in_time_though_the_last_results_before_it_are_not_taken() -> None:
+    async with loaded(STEPS) as (_, program):
+        wanted = [*calls([0], "sleep"), *calls(range(1, 40))]
+        groups = program.run_grouped(wanted, Limits(timeout=1))
+        first = asyncio.ensure_future(anext(groups))
+        await asyncio.sleep(0)  # it has the lane
+        second = asyncio.ensure_future(_all(program, calls([0], "hang"), Limits(timeout=1)))
+        count = len(await first)
+        while count < len(wanted):
+            count += len(await anext(groups))
+        assert [execution.status for execution in await second] == ["timeout"]
+        assert await anext(groups, None) is None
 
 
-def test_a_run_that_is_cancelled_leaves_nothing_and_the_next_ones_have_their_own_state() -> None:
-    async def body() -> None:
-        async with loaded(STEPS) as (_, program):
-            for moment in range(30):
-                one = asyncio.ensure_future(_all(program, calls(range(8)), Limits()))
-                two = asyncio.ensure_future(_all(program, calls([7], "hang"), Limits()))
-                await asyncio.sleep(moment / 2000)
-                two.cancel()
-                await asyncio.gather(two, return_exceptions=True)
-                assert labels(await one)[-1] == "0,1,2,3,4,5,6,7"
-                assert running(program) == []
-            assert labels(await _all(program, calls([1, 2]), Limits())) == ["1", "1,2"]
-
-    asyncio.run(body())
+async def test_a_run_that_is_cancelled_leaves_nothing_and_the_next_ones_have_their_own_state() -> None:
+    async with loaded(STEPS) as (_, program):
+        for moment in range(30):
+            one = asyncio.ensure_future(_all(program, calls(range(8)), Limits()))
+            two = asyncio.ensure_future(_all(program, calls([7], "hang"), Limits()))
+            await asyncio.sleep(moment / 2000)
+            two.cancel()
+            await asyncio.gather(two, return_exceptions=True)
+            assert labels(await one)[-1] == "0,1,2,3,4,5,6,7"
+            assert running(program) == []
+        assert labels(await _all(program, calls([1, 2]), Limits())) == ["1", "1,2"]
 
 
 @pytest.mark.parametrize("at", [0, 2, 4])
-def test_a_row_that_needs_too_much_memory_ends_no_other_one(at: int) -> None:
+async def test_a_row_that_needs_too_much_memory_ends_no_other_one(at: int) -> None:
     """The rows after it are run in a new state, before the batch that follows."""
 
-    async def body() -> None:
-        async with loaded(STEPS) as (_, program):
-            first = [*calls(range(at)), *calls([at], "memory"), *calls(range(at + 1, 5))]
-            runs = [first, calls(range(5), "sleep"), calls(range(5))]
-            told, *others = await asyncio.gather(*(_all(program, run, Limits(timeout=9)) for run in runs))
-            assert [execution.status for execution in told] == ["memory" if n == at else "ok" for n in range(5)]
-            after = [execution.value["label"] for execution in told[at + 1 :]]
-            assert after == [",".join(map(str, range(at + 1, n + 1))) for n in range(at + 1, 5)]
-            for found in others:
-                assert labels(found)[-1] == "0,1,2,3,4"
-
-    asyncio.run(body())
+    async with loaded(STEPS) as (_, program):
+        first = [*calls(range(at)), *calls([at], "memory"), *calls(range(at + 1, 5))]
+        runs = [first, calls(range(5), "sleep"), calls(range(5))]
+        told, *others = await asyncio.gather(*(_all(program, run, Limits(timeout=9)) for run in runs))
+        assert [execution.status for execution in told] == ["memory" if n == at else "ok" for n in range(5)]
+        after = [execution.value["label"] for execution in told[at + 1 :]]
+        assert after == [",".join(map(str, range(at + 1, n + 1))) for n in range(at + 1, 5)]
+        for found in others:
+            assert labels(found)[-1] == "0,1,2,3,4"
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "closed", "box"])

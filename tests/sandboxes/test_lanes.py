@@ -96,15 +96,12 @@ def test_a_script_that_is_tried_alone_is_loaded_once_where_that_is_wanted(eager:
     assert sandbox.made == made
 
 
-def test_each_lane_that_is_needed_loads_the_script() -> None:
-    async def body() -> int:
-        sandbox = Ends(9, concurrency=3, eager=False)
-        program = BoxedProgram(cast(Any, sandbox), python(""), LIMITS)
-        await program.load()
-        first, second = (program.run([Call(id=n), Call(id=n + 2)], LIMITS) for n in range(2))
-        assert ((await anext(first)).call, (await anext(second)).call) == (0, 1)
-        await first.aclose()
-        await second.aclose()
-        return sandbox.made
-
-    assert asyncio.run(body()) == 2
+async def test_each_lane_that_is_needed_loads_the_script() -> None:
+    sandbox = Ends(9, concurrency=3, eager=False)
+    program = BoxedProgram(cast(Any, sandbox), python(""), LIMITS)
+    await program.load()
+    first, second = (program.run([Call(id=n), Call(id=n + 2)], LIMITS) for n in range(2))
+    assert ((await anext(first)).call, (await anext(second)).call) == (0, 1)
+    await first.aclose()
+    await second.aclose()
+    assert sandbox.made == 2

@@ -208,17 +208,14 @@ def test_an_async_evaluate_is_awaited(backend: Backend, isolation: Isolation) ->
     )
 
 
-def test_the_sandboxs_own_failure_raises() -> None:
+async def test_the_sandboxs_own_failure_raises() -> None:
     def dies(call: Call) -> Execution:
         raise SandboxLostError("it died")
 
-    async def trial() -> None:
-        async with FakeSandbox(SandboxConfig(backend="fake"), dies) as sandbox:
-            program = await sandbox.load(python(""), LIMITS)
-            with pytest.raises(SandboxLostError):
-                [e async for e in program.run(calls(), LIMITS)]
-
-    run(trial())
+    async with FakeSandbox(SandboxConfig(backend="fake"), dies) as sandbox:
+        program = await sandbox.load(python(""), LIMITS)
+        with pytest.raises(SandboxLostError):
+            [e async for e in program.run(calls(), LIMITS)]
 
 
 # 2. Every call yields exactly one execution, tagged with its call.
@@ -331,29 +328,23 @@ def test_runs_may_overlap(backend: Backend) -> None:
 
 
 @pytest.mark.each_provider
-def test_closing_twice_is_safe(backend: Backend) -> None:
-    async def trial() -> None:
-        sandbox = backend.make(backend.isolation)
-        await sandbox.open()
-        program = await sandbox.load(backend.script(ECHO), LIMITS)
-        for _ in range(2):
-            await program.close()
-        for _ in range(2):
-            await sandbox.close()
-
-    run(trial())
+async def test_closing_twice_is_safe(backend: Backend) -> None:
+    sandbox = backend.make(backend.isolation)
+    await sandbox.open()
+    program = await sandbox.load(backend.script(ECHO), LIMITS)
+    for _ in range(2):
+        await program.close()
+    for _ in range(2):
+        await sandbox.close()
 
 
 @pytest.mark.needs("runs")
-def test_several_programs_side_by_side(backend: Backend) -> None:
-    async def trial() -> list[object]:
-        scripts = [backend.script(body(f"return {n}", f"return {n};")) for n in range(4)]
-        async with backend.make(backend.isolation) as sandbox:
-            programs = [await sandbox.load(script, LIMITS) for script in scripts]
-            await programs[0].close()
-            return [[e.value async for e in p.run(calls(3), LIMITS)] for p in programs[1:]]
-
-    assert run(trial()) == [[1] * 3, [2] * 3, [3] * 3]
+async def test_several_programs_side_by_side(backend: Backend) -> None:
+    scripts = [backend.script(body(f"return {n}", f"return {n};")) for n in range(4)]
+    async with backend.make(backend.isolation) as sandbox:
+        programs = [await sandbox.load(script, LIMITS) for script in scripts]
+        await programs[0].close()
+        assert [[e.value async for e in p.run(calls(3), LIMITS)] for p in programs[1:]] == [[1] * 3, [2] * 3, [3] * 3]
 
 
 def test_limits_are_checked() -> None:

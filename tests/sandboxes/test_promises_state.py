@@ -53,13 +53,10 @@ def test_what_a_call_does_to_the_language_itself_does_not_survive_it(backend: Ba
 
 @pytest.mark.each_provider
 @pytest.mark.needs("isolates")
-def test_a_batch_shares_its_state_and_gives_it_up_at_its_end(backend: Backend) -> None:
-    async def trial() -> list[list[int]]:
-        async with backend.make("batch") as sandbox:
-            program = await sandbox.load(backend.script(COUNTS), LIMITS)
-            return [[e.value async for e in program.run(calls(4), LIMITS)] for _ in range(3)]
-
-    assert run(trial()) == [[1, 2, 3, 4]] * 3
+async def test_a_batch_shares_its_state_and_gives_it_up_at_its_end(backend: Backend) -> None:
+    async with backend.make("batch") as sandbox:
+        program = await sandbox.load(backend.script(COUNTS), LIMITS)
+        assert [[e.value async for e in program.run(calls(4), LIMITS)] for _ in range(3)] == [[1, 2, 3, 4]] * 3
 
 
 COLLECTS = Source(
@@ -75,7 +72,7 @@ export function evaluate({x}: {x: number}) {
 
 
 @pytest.mark.needs("isolates")
-def test_results_do_not_depend_on_how_rows_were_split(backend: Backend) -> None:
+async def test_results_do_not_depend_on_how_rows_were_split(backend: Backend) -> None:
     batch = [Call(id=n, arguments={"x": n}, seed=n) for n in range(6)]
 
     async def split(sandbox: Sandbox, sizes: list[int]) -> list[object]:
@@ -86,11 +83,8 @@ def test_results_do_not_depend_on_how_rows_were_split(backend: Backend) -> None:
             rest = rest[size:]
         return [e.value for e in sorted(found, key=lambda e: e.call)]
 
-    async def each() -> list[list[object]]:
-        async with backend.make("call") as sandbox:
-            return [await split(sandbox, sizes) for sizes in ([6], [1, 2, 3], [1] * 6)]
-
-    once, twice, by_row = run(each())
+    async with backend.make("call") as sandbox:
+        once, twice, by_row = [await split(sandbox, sizes) for sizes in ([6], [1, 2, 3], [1] * 6)]
     assert once == twice == by_row
 
 
@@ -255,25 +249,22 @@ HANGS_OR_NOT = Source(
 
 @pytest.mark.each_provider
 @pytest.mark.needs("stops")
-def test_cancelling_stops_what_runs_and_leaves_the_sandbox_usable(backend: Backend) -> None:
-    async def trial() -> float:
-        async with backend.make(backend.isolation) as sandbox:
-            program = await sandbox.load(backend.script(HANGS_OR_NOT), LIMITS)
+async def test_cancelling_stops_what_runs_and_leaves_the_sandbox_usable(backend: Backend) -> None:
+    async with backend.make(backend.isolation) as sandbox:
+        program = await sandbox.load(backend.script(HANGS_OR_NOT), LIMITS)
 
-            async def hang() -> None:
-                [e async for e in program.run(calls(x=True), LIMITS.model_copy(update={"timeout": 60}))]
+        async def hang() -> None:
+            [e async for e in program.run(calls(x=True), LIMITS.model_copy(update={"timeout": 60}))]
 
-            task = asyncio.create_task(hang())
-            await asyncio.sleep(0.3)
-            began = time.monotonic()
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-            stopped = time.monotonic() - began
-            assert [e.value async for e in program.run(calls(2, x=False), LIMITS)] == [1, 1]
-            return stopped
-
-    assert run(trial()) < LONG
+        task = asyncio.create_task(hang())
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        stopped = time.monotonic() - began
+        assert [e.value async for e in program.run(calls(2, x=False), LIMITS)] == [1, 1]
+        assert stopped < LONG
 
 
 @pytest.mark.each_provider

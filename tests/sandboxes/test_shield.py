@@ -41,32 +41,26 @@ def test_who_is_not_cancelled_gets_what_it_gives() -> None:
 
 @pytest.mark.parametrize("times", [1, 2, 20])
 @pytest.mark.parametrize("error", [None, OSError("the disk")])
-def test_who_is_cancelled_is_told_after_the_end(times: int, error: Exception | None) -> None:
-    async def body() -> None:
-        cleanup = Cleanup(error)
-        task = asyncio.create_task(finish(cleanup))
-        for _ in range(times):
-            await asyncio.sleep(0)
-            task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert (cleanup.begun, cleanup.done) == (1, 0 if error else 1)
-
-    asyncio.run(body())
+async def test_who_is_cancelled_is_told_after_the_end(times: int, error: Exception | None) -> None:
+    cleanup = Cleanup(error)
+    task = asyncio.create_task(finish(cleanup))
+    for _ in range(times):
+        await asyncio.sleep(0)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (cleanup.begun, cleanup.done) == (1, 0 if error else 1)
 
 
-def test_anyio_may_cancel_at_each_step() -> None:
-    async def body() -> None:
-        first, second = Cleanup(), Cleanup()
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            try:
-                await finish(first)
-            finally:
-                await finish(second)
-        assert (first.done, second.done, scope.cancelled_caught) == (1, 1, True)
-
-    asyncio.run(body())
+async def test_anyio_may_cancel_at_each_step() -> None:
+    first, second = Cleanup(), Cleanup()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await finish(first)
+        finally:
+            await finish(second)
+    assert (first.done, second.done, scope.cancelled_caught) == (1, 1, True)
 
 
 def test_a_loop_that_ends_does_not_end_it() -> None:
@@ -82,28 +76,22 @@ def test_a_loop_that_ends_does_not_end_it() -> None:
     assert cleanup.done == 1
 
 
-def test_what_goes_on_already_is_not_cancelled() -> None:
-    async def body() -> None:
-        cleanup = Cleanup()
-        going = asyncio.ensure_future(cleanup())
-        waiting = [asyncio.create_task(wait_for(going)) for _ in range(2)]
-        await asyncio.sleep(0)
-        waiting[0].cancel()
-        assert await waiting[1] == "clean"
-        with pytest.raises(asyncio.CancelledError):
-            await waiting[0]
-
-    asyncio.run(body())
+async def test_what_goes_on_already_is_not_cancelled() -> None:
+    cleanup = Cleanup()
+    going = asyncio.ensure_future(cleanup())
+    waiting = [asyncio.create_task(wait_for(going)) for _ in range(2)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    assert await waiting[1] == "clean"
+    with pytest.raises(asyncio.CancelledError):
+        await waiting[0]
 
 
-def test_of_several_all_are_done_though_one_fails() -> None:
-    async def body() -> None:
-        cleanups = [Cleanup(OSError("the disk")), Cleanup(), Cleanup()]
-        with pytest.raises(OSError, match="the disk"):
-            await every(cleanups)
-        assert [cleanup.done for cleanup in cleanups] == [0, 1, 1]
-
-    asyncio.run(body())
+async def test_of_several_all_are_done_though_one_fails() -> None:
+    cleanups = [Cleanup(OSError("the disk")), Cleanup(), Cleanup()]
+    with pytest.raises(OSError, match="the disk"):
+        await every(cleanups)
+    assert [cleanup.done for cleanup in cleanups] == [0, 1, 1]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no /proc")

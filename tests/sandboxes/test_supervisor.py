@@ -123,14 +123,14 @@ def test_a_child_that_keeps_the_rules_is_believed(events: list[Event], shared: b
     assert [told[:2] for told in found] == [("reply", payload) for payload in PAYLOADS]
 
 
-def test_values_that_are_there_together_come_together_and_the_last_once_nothing_is_left() -> None:
+async def test_values_that_are_there_together_come_together_and_the_last_once_nothing_is_left() -> None:
     place = ForkingPlace([("burst", None)])
 
-    async def body() -> list[tuple[bool, list[bytes]]]:
-        groups = PythonSupervisor(place, False).run(PAYLOADS, BOUNDS, True)
-        return [(place.watching, [told[1] for told in group]) async for group in groups]
-
-    assert done(body()) == [(True, PAYLOADS[:3]), (False, PAYLOADS[3:])]
+    groups = PythonSupervisor(place, False).run(PAYLOADS, BOUNDS, True)
+    assert [(place.watching, [told[1] for told in group]) async for group in groups] == [
+        (True, PAYLOADS[:3]),
+        (False, PAYLOADS[3:]),
+    ]
 
 
 class Watched(ForkingPlace):
@@ -151,32 +151,26 @@ class Watched(ForkingPlace):
 @pytest.mark.parametrize(
     ("seconds", "printed", "pauses"), [(0.0015, 8, True), (0.0015, 60_000, False), (0.05, 8, False)]
 )
-def test_results_of_quick_calls_that_print_little_are_left_to_come_together(
+async def test_results_of_quick_calls_that_print_little_are_left_to_come_together(
     seconds: float, printed: int, pauses: bool
 ) -> None:
     place = Watched([("late", seconds), ("print", printed), ("reply", None), *[("reply", None)] * 3])
     bounds = Bounds(1 << 20, 64, 1 << 20, 1 << 12, 1.0, 2.0)
 
-    async def body() -> list[bytes]:
-        groups = PythonSupervisor(place, False).run(PAYLOADS, bounds, True)
-        return [told[1] async for group in groups for told in group]
-
-    assert done(body()) == PAYLOADS
+    groups = PythonSupervisor(place, False).run(PAYLOADS, bounds, True)
+    assert [told[1] async for group in groups for told in group] == PAYLOADS
     assert (0 in place.listened) is pauses
 
 
 @pytest.mark.parametrize(("seconds", "pauses"), [(0.0, True), (0.01, False)])
-def test_while_results_are_dealt_with_others_come_together_too(seconds: float, pauses: bool) -> None:
+async def test_while_results_are_dealt_with_others_come_together_too(seconds: float, pauses: bool) -> None:
     place = Watched([("late", 0.0015), *[("reply", None)] * 4])
 
-    async def body() -> list[bytes]:
-        found: list[bytes] = []
-        async for group in PythonSupervisor(place, False).run(PAYLOADS, BOUNDS, True):
-            found += [told[1] for told in group]
-            place.passes(seconds)
-        return found
-
-    assert done(body()) == PAYLOADS
+    found: list[bytes] = []
+    async for group in PythonSupervisor(place, False).run(PAYLOADS, BOUNDS, True):
+        found += [told[1] for told in group]
+        place.passes(seconds)
+    assert found == PAYLOADS
     assert (0 in place.listened) is pauses
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from runner.results.store.types import RunSpec
 from runner.server.service.feed import Feed
-from runner.server.service.types import Progress, RunEvent
+from runner.server.service.types import Progress
 from tests.server.http.live import Live, finished
 from tests.server.http.served import PATIENCE
 
@@ -132,24 +132,21 @@ def test_200_clients_that_come_and_go_miss_and_double_nothing(server: Live, clie
     assert finished(client, id)["rows"] == 60_000
 
 
-def test_a_watcher_that_is_slow_takes_all_it_missed_as_one_event(client: httpx.Client) -> None:
+async def test_a_watcher_that_is_slow_takes_all_it_missed_as_one_event(client: httpx.Client) -> None:
     id = begin(client, 10)
     info = finished(client, id)
     from runner.results.store.types import RunInfo
 
-    async def slowly() -> list[RunEvent | None]:
-        feed = Feed(RunInfo.model_validate(info | {"state": "running", "rows": 0, "counts": {}}))
-        found = []
-        watching = feed.watch(0, 0.01)
-        found.append(await anext(watching))
-        for _ in range(100_000):
-            feed.add(1, {"scored": 1}, 0.5, 1)
-        found.append(await anext(watching))
-        found.append(await anext(watching))  # a beat
-        await watching.aclose()
-        return found
-
-    state, progress, beat = asyncio.run(slowly())
+    feed = Feed(RunInfo.model_validate(info | {"state": "running", "rows": 0, "counts": {}}))
+    found = []
+    watching = feed.watch(0, 0.01)
+    found.append(await anext(watching))
+    for _ in range(100_000):
+        feed.add(1, {"scored": 1}, 0.5, 1)
+    found.append(await anext(watching))
+    found.append(await anext(watching))  # a beat
+    await watching.aclose()
+    state, progress, beat = found
     assert state is not None
     assert state.event == "state"
     assert progress is not None
@@ -177,14 +174,11 @@ def test_a_run_of_another_process_is_shown_watched_and_left(server: Live, client
             assert not [line for line in lines if line.startswith("event: progress")]  # it ends
 
 
-def test_the_last_rows_are_told_also_if_they_were_stored_while_the_run_was_stopped(server: Live) -> None:
+async def test_the_last_rows_are_told_also_if_they_were_stored_while_the_run_was_stopped(server: Live) -> None:
     store = server.service.store
 
-    async def body() -> None:
-        info = store.create_run(RunSpec(evaluator="json-distance", dataset="demo"), state="cancelled")
-        feed = Feed(info)
-        feed.become(info.model_copy(update={"rows": 7, "counts": {"scored": 7}, "state": "cancelled"}), close=True)
-        told = [event async for event in feed.watch(0, 60)]
-        assert [(event.event, event.id) for event in told if event is not None] == [("progress", 7), ("state", 7)]
-
-    asyncio.run(body())
+    info = store.create_run(RunSpec(evaluator="json-distance", dataset="demo"), state="cancelled")
+    feed = Feed(info)
+    feed.become(info.model_copy(update={"rows": 7, "counts": {"scored": 7}, "state": "cancelled"}), close=True)
+    told = [event async for event in feed.watch(0, 60)]
+    assert [(event.event, event.id) for event in told if event is not None] == [("progress", 7), ("state", 7)]

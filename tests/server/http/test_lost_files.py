@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from tests.results.store.making import new_run, result, segment
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-9])])
-def test_a_lost_file_of_results_is_told(tmp_path: Path, lose: Callable[[Path], object]) -> None:
+async def test_a_lost_file_of_results_is_told(tmp_path: Path, lose: Callable[[Path], object]) -> None:
     with open_store(f"sqlite:///{tmp_path / 'store.sqlite'}", tmp_path) as store:
         id, other = new_run(store, tmp_path), new_run(store, tmp_path)
         store.add_segment(id, segment(result(1, 0.5)))
@@ -26,18 +25,15 @@ def test_a_lost_file_of_results_is_told(tmp_path: Path, lose: Callable[[Path], o
             store.set_run(one, state="finished")
         lose(store.segments(id)[0].path)
 
-        async def body() -> None:
-            service = Service(store, Pool())
-            for work in (
-                service.download(id, "jsonl"),
-                service.download(id, "csv"),
-                service.compare(id, other),
-                service.compare(other, id),
-            ):
-                with pytest.raises(StoreError, match="delete the run") as caught:
-                    await work
-                problem = translated(caught.value)
-                assert problem is not None
-                assert (problem.kind, problem.status, problem.retryable) == ("store-damaged", 500, False)
-
-        asyncio.run(body())
+        service = Service(store, Pool())
+        for work in (
+            service.download(id, "jsonl"),
+            service.download(id, "csv"),
+            service.compare(id, other),
+            service.compare(other, id),
+        ):
+            with pytest.raises(StoreError, match="delete the run") as caught:
+                await work
+            problem = translated(caught.value)
+            assert problem is not None
+            assert (problem.kind, problem.status, problem.retryable) == ("store-damaged", 500, False)

@@ -55,8 +55,8 @@ class Entry(NamedTuple):
     accepts_any: bool = False
     line: int = 1
     docstring: str = ""
-    helps: bool = False
-    """True if something else in the script calls it."""
+    callers: frozenset[str] = frozenset()
+    """What else in the script calls it."""
     makes: bool = False
     """True if it returns a function."""
     keys: tuple[str, ...] = ()
@@ -81,8 +81,10 @@ class Entry(NamedTuple):
 
 def likely(entries: Iterable[Entry]) -> list[Entry]:
     """Those that likely score a row, the likeliest first; a helper, a factory or a loader is none."""
-    found = [(points, one) for one in entries if (points := _points(one)) > 0]
-    return [one for _, one in sorted(found, key=lambda each: -each[0])]
+    found = {one: points for one in entries if (points := _points(one)) > 0}
+    names = {one.name for one in found}
+    # What another of them calls is a step of it.
+    return sorted(found, key=lambda one: (bool(one.callers & names) and not _of_row(one), -found[one]))
 
 
 def _points(entry: Entry) -> int:
@@ -106,10 +108,16 @@ def _points(entry: Entry) -> int:
         + (required in (2, 3))
         + any(name in INPUTS for name in names)
     )
-    of_row = bool(entry.keys) and any(roles)  # called for each row by what goes through all of them
     judges = scores and ("." not in entry.name or any(roles))
     helps = _MAKES.match(last) is not None or (_HELPS.match(last) is not None and not judges)
-    return max(0, points - 4 * helps - 3 * (entry.helps and not of_row)) if points > 1 else 0
+    return max(0, points - 4 * helps - 3 * (bool(entry.callers) and not _of_row(entry))) if points > 1 else 0
+
+
+def _of_row(entry: Entry) -> bool:
+    """Whether it reads a row's outputs or references as keys: what goes through all rows calls it for each."""
+    return bool(entry.keys) and any(
+        plain_name(one) in OUTPUTS | REFERENCES for one in (*(own.name for own in entry.parameters), *entry.keys)
+    )
 
 
 def which(entries: Sequence[Entry], where: str) -> str:
@@ -131,7 +139,7 @@ def _may_score(entry: Entry) -> bool:
     """Whether it takes two things or more that a row may have, and no name says that it does anything else."""
     last = entry.name.rpartition(".")[2]
     few = 1 < len(entry.required) <= _MOST and not any(map(_NO_VALUE.search, entry.required))
-    return few and entry.scores and not (entry.makes or entry.helps or last.startswith("_") or _MAKES.match(last))
+    return few and entry.scores and not (entry.makes or entry.callers or last.startswith("_") or _MAKES.match(last))
 
 
 def fitting(entries: Iterable[Entry], columns: Collection[str]) -> list[Entry]:
@@ -145,7 +153,7 @@ def fitting(entries: Iterable[Entry], columns: Collection[str]) -> list[Entry]:
         and {*one.required} <= {*columns}
     ]
     first = likely(fit)
-    return first + [one for one in fit if one not in first and len(one.required) > 1 and not one.helps]
+    return first + [one for one in fit if one not in first and len(one.required) > 1 and not one.callers]
 
 
 def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
@@ -157,17 +165,17 @@ def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
             found |= script.of_class(node)
         elif entry := script.entry(name, node):
             found[name] = entry
-    called = helpers(script.names)
-    return {name: one._replace(helps=name in called) for name, one in found.items()}
+    callers = callers_of(script.names)
+    return {name: one._replace(callers=frozenset(callers.get(name, ()))) for name, one in found.items()}
 
 
-def helpers(names: Mapping[str, ast.AST]) -> set[str]:
-    """The names that a function or a class of the script calls, or hands on, other than its own."""
-    found = set()
+def callers_of(names: Mapping[str, ast.AST]) -> dict[str, set[str]]:
+    """By name: the other functions and classes of the script that call it, or hand it on."""
+    found: dict[str, set[str]] = {}
     for name, node in names.items():
         if isinstance(node, CallableNode | ast.ClassDef):
-            inside = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-            found |= {*inside & names.keys()} - {name}
+            for inside in {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & names.keys() - {name}:
+                found.setdefault(inside, set()).add(name)
     return found
 
 

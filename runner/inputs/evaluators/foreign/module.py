@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from runner.core.errors import EvaluatorError
 from runner.core.text import listed, whole
 from runner.core.types import Parameter
-from runner.inputs.evaluators.entries import helpers, python_entries
+from runner.inputs.evaluators.entries import callers_of, python_entries
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.python_signature import (
     CallableNode,
@@ -190,7 +190,7 @@ def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title
     public = {name: one for name, one in found.items() if not name.startswith("_")}
     found = public or found
     if len(found) > 1:
-        last = helpers(module.names)
+        last = callers_of(module.names)
         found = dict(sorted(found.items(), key=lambda one: one[0] in last))
         first = next(iter(found))
         raise SeveralError(

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from runner.core.errors import EvaluatorError
 from runner.core.text import printable
 from runner.core.types import Evaluator, Parameter
-from runner.inputs.evaluators.entries import helpers
+from runner.inputs.evaluators.entries import callers_of
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     Class,
@@ -217,7 +217,7 @@ def _candidates(module: ScriptModule, vendor: Vendor, entry: str | None) -> Iter
     bases = {base for kind in classes.values() for base in kind.bases}
     methods = {name: _method(module, kind, vendor.methods) for name, kind in classes.items() if name not in bases}
     yield from ((name, method) for name, method in methods.items() if method is not None)
-    called = helpers(module.names)
+    called = callers_of(module.names)
     for name, function in module.functions.items():
         marked = any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in function.decorators)
         takes = not vendor.taking or not {*vendor.taking}.isdisjoint(function.names)

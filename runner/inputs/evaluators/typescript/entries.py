@@ -82,7 +82,8 @@ def entries_of(text: str, where: str) -> dict[str, Entry]:
             found.setdefault(name, Entry(name, (), line=node.start_point.row + 1, makes=True, step=step))
     found |= {name: one for name, one in _common(script, text, where).items() if name not in found}
     called = calls(script)
-    found = {name: one._replace(helps=name in called) for name, one in found.items()}
+    # Who calls it is not looked for in TypeScript: something that is no entry.
+    found = {name: one._replace(callers=frozenset({""} if name in called else ())) for name, one in found.items()}
     if any(name.partition(".")[0] in script.exported for name in found):
         inside = found.keys() - {name for name in found if name.partition(".")[0] in script.exported}
         found |= {name: found[name]._replace(scores=False) for name in inside}

@@ -26,17 +26,20 @@ def resuming(given: Sequence[str]) -> str:
 
 
 def _with(given: Sequence[str], option: str) -> str:
-    words = ["evalcell", *(word for word in given if word not in ("--resume", "--overwrite"))]
-    at = words.index("--") if "--" in words else len(words)
-    return _printed(shlex.join(map(whole, [*words[:at], option, *words[at:]])))
+    return _joined([word for word in given if word not in ("--resume", "--overwrite")], [option])
 
 
 def _command(given: Sequence[str], error: ColumnsError) -> str:
-    words = ["evalcell", *_without(given, error.paths)]
     added = [word for name, path in error.paths.items() for word in ("--map", f"{name}={path}")]
     added += [word for name in error.values for word in ("--set", f"{name}=VALUE")]
+    return _joined([*_without(given, error.paths)], added)
+
+
+def _joined(words: list[str], added: list[str]) -> str:
+    """A command with more options, without what a terminal would obey, which may only be in a file's name."""
     at = words.index("--") if "--" in words else len(words)
-    return _printed(shlex.join(map(whole, [*words[:at], *added, *words[at:]])))
+    command = shlex.join(map(whole, ["evalcell", *words[:at], *added, *words[at:]]))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in command)
 
 
 def _without(given: Sequence[str], mapped: dict[str, str]) -> Iterator[str]:
@@ -52,8 +55,3 @@ def _without(given: Sequence[str], mapped: dict[str, str]) -> Iterator[str]:
                 yield from (word, pair)
         elif not word.startswith("--map=") or word[len("--map=") :].partition("=")[0].strip() not in mapped:
             yield word
-
-
-def _printed(command: str) -> str:
-    """The command without what a terminal would obey, which may only be in a file's name."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in command)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from runner.cli import signals
@@ -106,12 +104,7 @@ def _full(case: ExampleResult) -> RenderableType:
         rows.append(("outcome", "got", render.text(_outcome(case), "yellow", render.ERROR)))
     if case.result.stdout.strip():
         rows.append(("printed", "", render.text(case.result.stdout.strip()[-_TEXT:], "dim")))
-    grid = Table.grid(padding=(0, 2))
-    for overflow in ("ellipsis", "ellipsis", "fold"):
-        grid.add_column(overflow=overflow, no_wrap=overflow != "fold", max_width=None if overflow == "fold" else 24)
-    for row in rows:
-        grid.add_row(render.text(row[0]), *row[1:])
-    return Group(_head(case), Padding(grid, (0, 0, 1, 2), expand=False))
+    return render.block(_head(case), rows)
 
 
 def _outcome(case: ExampleResult) -> str:

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from runner.cli import signals
@@ -81,16 +79,12 @@ def _print(result: Parity, options: CommandOptions) -> None:
 
 
 def _row(row: RowDifference, names: Sequence[str]) -> RenderableType:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, max_width=24, overflow="ellipsis")
-    grid.add_column(no_wrap=True, max_width=28, overflow="ellipsis")
-    grid.add_column(overflow="fold")
+    rows: list[tuple[str, str, Text]] = []
     for field, found in row.values.items():
         cells = _outcomes(found, row.errors) if field in ("outcome", "kind") else _values(found)
-        for number, (name, value) in enumerate(zip(names, cells, strict=True)):
-            grid.add_row(render.text("" if number else field), render.text(name), value)
+        rows += [("" if at else field, *pair) for at, pair in enumerate(zip(names, cells, strict=True))]
     head = Text.assemble(("differs", "bold red"), "  ", render.text(row.id, "bold"), "  ", (f"row {row.number}", "dim"))
-    return Group(head, Padding(grid, (0, 0, 1, 2), expand=False))
+    return render.block(head, rows)
 
 
 def _outcomes(values: Sequence[Any], errors: Sequence[str | None]) -> Iterator[Text]:

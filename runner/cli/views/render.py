@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import IO
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -70,6 +71,17 @@ def facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
     for name, value in rows:
         grid.add_row(Text(name), value)
     return grid
+
+
+def block(head: Text, rows: Iterable[tuple[str, str, Text]]) -> RenderableType:
+    """A head, and below it fields, each with names and what stands there."""
+    grid = Table.grid(padding=(0, 2))
+    for width in (24, 28):
+        grid.add_column(no_wrap=True, max_width=width, overflow="ellipsis")
+    grid.add_column(overflow="fold")
+    for field, name, value in rows:
+        grid.add_row(text(field), text(name), value)
+    return Group(head, Padding(grid, (0, 0, 1, 2), expand=False))
 
 
 def rows_table(entries: Sequence[ShownRow]) -> Table:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from runner.core.errors import OutputError
@@ -15,9 +16,14 @@ from runner.results.output.files import WriteError, check_place, replace_file, s
 from runner.results.reports.content import SHOWN, Part
 from sandboxes.wording import Setting
 
-Render = Callable[[Sequence[Part]], str]
-
-SUFFIXES = ".html, .md, .xml, .codequality.json"
+_RENDERERS = {
+    ".html": ("html.page", "html_report"),
+    ".md": ("markdown", "markdown_report"),
+    ".xml": ("junit", "junit"),
+    ".codequality.json": ("code_quality", "code_quality"),
+}
+"""Imported when they are needed: most runs make no report."""
+SUFFIXES = ", ".join(_RENDERERS)
 _PATIENCE = 2.0
 """Seconds to write them after a run that was stopped."""
 
@@ -49,7 +55,7 @@ class ReportFiles:
         failures: list[WriteError] = []
         for path in self.paths:
             try:
-                text = _renderer(_kind(path))(contents)
+                text = _rendered(_kind(path), contents)
                 Detached(partial(_replace, path, text), "evalcell-report").wait(None if patient else _PATIENCE)
             except WriteError as error:
                 failures.append(error)
@@ -59,28 +65,15 @@ class ReportFiles:
             raise failures[0]
 
 
-def _renderer(kind: str) -> Render:
-    # Imported here: most runs make no report.
-    if kind == ".xml":
-        from runner.results.reports.junit import junit
-
-        return junit
-    if kind == ".html":
-        from runner.results.reports.html.page import html_report
-
-        return html_report
-    if kind == ".md":
-        from runner.results.reports.markdown import markdown_report
-
-        return markdown_report
-    from runner.results.reports.code_quality import code_quality
-
-    return code_quality
+def _rendered(kind: str, contents: Sequence[Part]) -> str:
+    module, name = _RENDERERS[kind]
+    text: str = getattr(import_module(f"runner.results.reports.{module}"), name)(contents)
+    return text
 
 
 def _kind(path: str) -> str:
     name = path.lower()
-    return next((suffix for suffix in SUFFIXES.split(", ") if name.endswith(suffix)), "")
+    return next((suffix for suffix in _RENDERERS if name.endswith(suffix)), "")
 
 
 def _check(path: str, inputs: Sequence[str], earlier: Sequence[str]) -> None:

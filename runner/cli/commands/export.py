@@ -69,7 +69,7 @@ def _export(tool: str, script: str, threshold: float | None, target: str | None,
     # Here and below: not for other commands.
     from pathlib import Path
 
-    from runner.cli.commands.new import create
+    from runner.cli.commands.new import write_new
     from runner.cli.exit_codes import DONE
     from runner.core.text import printable
     from runner.inputs.evaluators.load import split_entry
@@ -96,7 +96,7 @@ def _export(tool: str, script: str, threshold: float | None, target: str | None,
     if target is None:
         click.echo(text, nl=False)
     else:
-        create(Path(target), text)
+        write_new({Path(target): text})
         click.echo(f"wrote {printable(target)}", err=True)
     return DONE
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from rich.text import Text
 
 import templates
+from runner.cli.commands.new import write_new
 from runner.cli.exit_codes import DONE
 from runner.cli.views import render
-from runner.core.errors import InputError, OutputError
+from runner.core.errors import InputError
 from runner.core.text import printable, whole
 from runner.core.version import installed
 from sandboxes.base import Language
@@ -39,14 +40,16 @@ def init(folder: str, language: Language | None) -> int:
     name = _workflow_name(place)
     workflow = (top or place) / _WORKFLOWS / f"{name}.yml"
     requirement, local = _requirement(language)
-    _write(
+    write_new(
         {
             place / script: source,
             place / "evaluator.cases.jsonl": examples,
             place / "rows.csv": templates.starter_file("rows.csv"),
             place / "evalcell.toml": templates.starter_file("evalcell.toml").replace("{script}", script),
             workflow: _workflow(name, _inside(place, top), requirement, language),
-        }
+        },
+        "folder",
+        folders=True,
     )
     out = render.out()
     shown = [_shown(place / file) for file in (script, "evaluator.cases.jsonl", "rows.csv", "evalcell.toml")]
@@ -116,29 +119,6 @@ def _workflow(name: str, inside: str, requirement: str, language: Language) -> s
         "results": json.dumps(results, ensure_ascii=False),
     }
     return re.sub(r"\{(\w+)\}", lambda found: words[found[1]], templates.starter_file("workflow.yml"))
-
-
-def _write(files: dict[Path, str]) -> None:
-    """All or none of them."""
-    for path in files:
-        if os.path.lexists(path):
-            raise OutputError(f"{_shown(path)} exists already; choose another folder, or move it away")
-    made: list[Path] = []
-    try:
-        for path, text in files.items():
-            for folder in reversed([path.parent, *path.parent.parents]):
-                if not folder.is_dir():
-                    folder.mkdir()
-                    made.append(folder)
-            with path.open("x", encoding="utf-8", newline="\n") as file:
-                made.append(path)
-                file.write(text)
-    except OSError as error:
-        for path in reversed(made):
-            with suppress(OSError):
-                path.rmdir() if path.is_dir() else path.unlink()
-        where = _shown(Path(os.fsdecode(error.filename or "")))
-        raise OutputError(f"{where} cannot be written ({error.strerror}); choose another folder") from None
 
 
 def _shown(path: Path) -> str:

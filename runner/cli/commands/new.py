@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def new(name: str, language: Language | None, template: str | None) -> int:
         source, cases = templates.source(template, language), templates.cases(template).read_text("utf-8")
     script = path.with_name(path.name + _SUFFIXES[language])
     cases_file = script.with_name(f"{path.name}.cases.jsonl")
-    _write(script, source, cases_file, cases)
+    write_new({script: source, cases_file: cases})
     files = templates.demo_files(template) if template is not None else {}
     words = [
         shlex.quote(os.fspath(script)),
@@ -66,24 +67,24 @@ def _named(name: str, language: Language | None) -> tuple[Path, Language | None]
     return path.with_name(stem), named or language
 
 
-def _write(script: Path, source: str, cases: Path, rows: str) -> None:
-    for path in (script, cases):
+def write_new(files: Mapping[Path, str], what: str = "name", *, folders: bool = False) -> None:
+    """Write new files: all or none. `folders` makes theirs. Raises OutputError, which says to choose another `what`."""
+    for path in files:
         if os.path.lexists(path):
-            raise OutputError(f"{printable(str(path))} exists already; choose another name, or move it away")
-    create(script, source)
+            raise OutputError(f"{printable(whole(str(path)))} exists already; choose another {what}, or move it away")
+    made: list[Path] = []
     try:
-        create(cases, rows)
-    except OutputError:
-        with suppress(OSError):
-            script.unlink()
-        raise
-
-
-def create(path: Path, text: str) -> None:
-    """Write a file that does not exist yet. Raises OutputError."""
-    try:
-        with path.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        for path, text in files.items():
+            for folder in reversed([path.parent, *path.parent.parents] if folders else []):
+                if not folder.is_dir():
+                    folder.mkdir()
+                    made.append(folder)
+            with path.open("x", encoding="utf-8", newline="\n") as file:
+                made.append(path)
+                file.write(text)
     except OSError as error:
-        why = "exists already" if isinstance(error, FileExistsError) else f"cannot be written: {error.strerror}"
-        raise OutputError(f"{printable(str(path))} {why}; choose another name, or move it away") from None
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() else path.unlink()
+        where = printable(whole(os.fsdecode(error.filename or "")))
+        raise OutputError(f"{where} cannot be written: {error.strerror}; choose another {what}") from None

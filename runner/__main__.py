@@ -70,9 +70,6 @@ def main() -> NoReturn:
     if sys.version_info < (3, 11):  # noqa: UP036  (a folder of packages is not bound to one Python)
         sys.exit(f"evalcell needs Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}")
     try:
-        from runner.cli import garbage
-
-        garbage.collect_rarely()
         from runner.cli import streams
 
         streams.repair()

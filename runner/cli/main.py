@@ -180,13 +180,10 @@ def run(**given: Any) -> int:
 
     Without arguments all runs of evalcell.toml are run; with NAME alone, its run of that name.
     """
-    from runner.cli import early
+    from runner.cli.command_options import CommandOptions
+    from runner.cli.commands import any_run
 
-    with early.worker(given):
-        from runner.cli.command_options import CommandOptions
-        from runner.cli.commands import any_run
-
-        return any_run.score(CommandOptions.of(given))
+    return any_run.score(CommandOptions.of(given))
 
 
 def begin() -> NoReturn:

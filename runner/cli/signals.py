@@ -47,9 +47,8 @@ def run(work: Coroutine[Any, Any, None], *, quiet: bool = False) -> bool:
 
     Returns whether a signal stopped it before.
     """
-    from runner.cli import garbage, log  # not for a command that only prints its help
+    from runner.cli import log  # not for a command that only prints its help
 
-    garbage.collect_as_usual()
     with log.printed(quiet):
         here = _COMMAND.get()
         if here is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -12,10 +11,10 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import NamedTuple
 
-from sandboxes.cache import VARIABLE, cache_dir, find, get_or_build, is_noexec
+from sandboxes.cache import VARIABLE, cache_dir, get_or_build, is_noexec
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.wasm.compiler import loads, native
 
@@ -64,8 +63,7 @@ def compile_part(part: str, progress: Progress, tried: bool = False, stop: Event
             raise _damaged(name)
         return native(f"{GUEST.name}/{name}", module, stop)
 
-    check = _checks.pop(part, None)
-    path = (check and check.found()) or get_or_build("wasm", key, SUFFIX, build)
+    path = get_or_build("wasm", key, SUFFIX, build)
     if is_noexec(path):
         raise SandboxUnavailableError(
             f"{path.parent} is on a disk that is mounted noexec, and native code is loaded from it; "
@@ -75,37 +73,6 @@ def compile_part(part: str, progress: Progress, tried: bool = False, stop: Event
         path.unlink(missing_ok=True)
         path = get_or_build("wasm", key, SUFFIX, build)
     return path
-
-
-class _Check:
-    """Looks in the cache for one of `PARTS`, on a thread of its own."""
-
-    def __init__(self, part: str) -> None:
-        self._path: Path | None = None
-        self._thread = Thread(target=self._look, args=(part,), name="evalcell-check", daemon=True)
-        self._thread.start()
-
-    def _look(self, part: str) -> None:
-        with contextlib.suppress(SandboxUnavailableError, OSError):  # who compiles the guest is told the reason
-            self._path = find("wasm", _key(part), SUFFIX)
-
-    def found(self) -> Path | None:
-        self._thread.join()
-        return self._path
-
-
-_checks: dict[str, _Check] = {}
-
-
-def begin_checks() -> None:
-    """Begin to check the cached files, for whoever compiles the guest next."""
-    for part in PARTS:
-        _checks[part] = _Check(part)
-
-
-def drop_checks() -> None:
-    """Forget what was found: the cache may be another one when the guest is compiled."""
-    _checks.clear()
 
 
 def guest_file(name: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Worker processes as an event loop sees them: started by it, or begun before there was one."""
+"""Worker processes as an event loop sees them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 
 from sandboxes import child_process
 from sandboxes.child_process import Child
-from sandboxes.wasm import early
+from sandboxes.handle import own_handle
+from sandboxes.wasm.boot import boot
 from sandboxes.wasm.reset import Reset
 
 _LIMIT = 1 << 22  # bytes that may wait to be read
@@ -15,12 +16,16 @@ _TAIL = 4096  # bytes of what it says that are kept
 
 
 async def start(reset: Reset) -> WorkerProcess:
-    """A worker that was begun early, else a new one. If it is cancelled, none is left. Raises OSError."""
-    if (begun := early.take(reset)) is not None:
-        return WorkerProcess(await child_process.adopt(begun, _LIMIT))
-    with early.command(reset) as (words, passed):
+    """A new worker. If it is cancelled, none is left. Raises OSError."""
+    host = own_handle()
+    passed = () if host is None else (host,)
+    try:
+        words = boot("sandboxes.wasm.worker", reset, *map(str, passed))
         options = {"pass_fds": passed} if os.name == "posix" else {}
         return WorkerProcess(await child_process.start(words, limit=_LIMIT, stdin=-1, stdout=-1, stderr=-1, **options))
+    finally:
+        for descriptor in passed:  # the worker has its own by now
+            os.close(descriptor)
 
 
 async def _tail(stream: asyncio.StreamReader) -> bytes:

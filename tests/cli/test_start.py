@@ -85,26 +85,6 @@ def test_a_quiet_run_does_without_what_prints_tables_and_writes_rows(here: Path)
     assert not unused & set(done.stdout.split())
 
 
-def test_no_garbage_is_looked_for_while_it_imports_and_some_is_while_rows_are_scored(here: Path) -> None:
-    code = """
-import gc, sys
-usual, began = gc.get_threshold(), []
-gc.callbacks.append(lambda phase, _: began.append(phase))
-from runner.cli import garbage
-garbage.collect_rarely()
-began.clear()
-from runner.cli import signals
-from runner.cli.main import cli
-import runner.cli.commands.any_run
-imported = len(began)
-async def work(): began.append(gc.get_threshold() == usual)
-signals.run(work())
-print(imported, began[-1], gc.get_freeze_count() > 10_000)
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=ENV, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "True", "True"]
-
-
 @pytest.mark.parametrize("code", [0, 3])
 @pytest.mark.parametrize("thread", [True, False])
 def test_at_the_end_it_calls_what_asked_for_it_and_writes_what_was_printed(code: int, thread: bool) -> None:

@@ -28,7 +28,6 @@ from runner.results.output.manifest import State
 from runner.runs.base import BaseRun
 from runner.runs.run import Run
 from runner.runs.stored import prepare
-from sandboxes.wasm import early
 
 _COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}
 """Variables by which rich prints colours where there is no terminal."""
@@ -40,7 +39,6 @@ def run(options: CommandOptions) -> int:
         options = options.but(evaluator="inline", dataset=options.evaluator)
     if options.evaluator is None or options.dataset is None:
         raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
-    early.check()  # now that most is imported: before, both cores are busy with that
     try:
         evaluator = options.find(options.evaluator)
     except NoEntryError as error:
@@ -50,8 +48,6 @@ def run(options: CommandOptions) -> int:
     request = options.request(options.evaluator, options.dataset, evaluator)
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options["save"])
     work = Run(prepared, **kept(options))
-    if work.prepared.sandbox.name != "wasm":
-        early.drop()  # what was guessed is wrong
     stdin = values.standard_input() if options.dataset == "-" else None
     try:
         interrupted = execute(work, stdin, quiet=options.quiet)

@@ -80,7 +80,8 @@ class ProcessWorker:
     async def start(self) -> None:
         """Start its process, unless it is there. Raises PartLostError."""
         if self.pid is None:
-            self._process = WorkerProcess(str(self._number), os.environ, alone=False)
+            # One whose start was cancelled goes on to start.
+            self._process = self._process or WorkerProcess(str(self._number), os.environ, alone=False)
             try:
                 await self._process.start()
             except WorkerLostError as error:

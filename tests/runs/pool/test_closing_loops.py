@@ -61,3 +61,22 @@ def test_a_second_interrupt_while_a_process_starts_ends_the_loop(
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(body())
     assert procfs.children(os.getpid()) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_start_that_was_cancelled_goes_on_and_starts_no_second_process() -> None:
+    async def body() -> None:
+        worker = ProcessWorker(1)
+        first = asyncio.create_task(worker.start())
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait({first})
+        await worker.start()
+        try:
+            assert len({*procfs.children(os.getpid())} - before) == 1
+        finally:
+            await worker.close()
+
+    before = {*procfs.children(os.getpid())}
+    asyncio.run(body())
+    assert {*procfs.children(os.getpid())} == before

@@ -64,7 +64,10 @@ class Warm(Generic[T]):
         item.users += 1
         item.used = self._clock()
         try:
-            await asyncio.shield(item.making)
+            if item.making.done():
+                item.making.result()
+            else:
+                await asyncio.shield(item.making)
         except BaseException:
             if item.making.done():
                 self.forget(item)
@@ -248,12 +251,13 @@ class Sandboxes(Warm[Opened]):
         It goes on being opened when nobody waits for it any more: the next one will want it.
         """
         key = _key(wanted) if self.shared else id(wanted)
-        async with self._left:
-            while key not in self._kept and len(self._kept) >= self._most:
-                if idle := self._idle():
-                    self.forget(idle[0])
-                else:
-                    await self._left.wait()
+        if key not in self._kept:
+            async with self._left:
+                while key not in self._kept and len(self._kept) >= self._most:
+                    if idle := self._idle():
+                        self.forget(idle[0])
+                    else:
+                        await self._left.wait()
         if key not in self._kept:
             sandbox = _with_lanes(wanted) if self.shared else wanted
             lanes = sandbox.concurrency if self.shared else _ANY
@@ -262,7 +266,7 @@ class Sandboxes(Warm[Opened]):
 
     def leave(self, item: Opened) -> None:
         super().leave(item)
-        if not item.users:
+        if not item.users and self.shared:
             self._begin(self._tell())
 
     def forget(self, item: Opened) -> None:

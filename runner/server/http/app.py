@@ -21,7 +21,6 @@ from runner.server.http.entry import Entry
 from runner.server.http.guard import Guard
 from runner.server.http.metrics import Measured, Metrics
 from runner.server.http.problems import answer_problems
-from runner.server.http.traced import Traced
 from runner.server.http.v1 import datasets, evaluators, langfuse, runs
 from runner.server.http.web import pages
 from runner.server.mcp import http as mcp
@@ -94,7 +93,6 @@ def create_app(service: Service, entry: Entry | None = None, root: str = "") -> 
         "/v1/langfuse": 16 << 20,
         "/login": 4096,
     }
-    app.add_middleware(Traced)
     app.add_middleware(Measured, metrics=app.state.metrics)
     app.add_middleware(Guard, entry=app.state.entry, sizes=sizes, root=root)
     return app

@@ -7,10 +7,11 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from runner.core import tracing
 from runner.results.store.types import GOING
-from runner.server.http.traced import METHODS
 from runner.server.service.service import Service
 
+_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 _SECONDS = (0.002, 0.004, 0.008, 0.016, 0.04, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 
 
@@ -44,7 +45,7 @@ class Metrics:
 
 
 class Measured:
-    """Counts each request by its route, whose names are few, and never by its address."""
+    """Counts each request, and opens the span of it, by its route, whose names are few, and never by its address."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -56,17 +57,25 @@ class Measured:
             return
         status = 500
         began = time.perf_counter()
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        with tracing.span(method, {"http.request.method": method}, server=True) as span:
 
-        async def replied(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
+            async def replied(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                    span.set({"http.response.status_code": status})
+                    if status >= 500:
+                        span.fail(str(status))
+                await send(message)
 
-        try:
-            await self._app(scope, receive, replied)
-        finally:
-            route = getattr(scope.get("route"), "path", "other")
-            method = scope["method"] if scope["method"] in METHODS else "other"
-            self._metrics.requests.labels(method, route, str(status)).inc()
-            self._metrics.seconds.labels(route).observe(time.perf_counter() - began)
+            try:
+                await self._app(scope, receive, replied)
+            finally:
+                route = getattr(scope.get("route"), "path", None)
+                if route is not None:
+                    span.set({"http.route": route})
+                    span.rename(f"{method} {route}")
+                route = route or "other"
+                self._metrics.requests.labels(method, route, str(status)).inc()
+                self._metrics.seconds.labels(route).observe(time.perf_counter() - began)

@@ -40,21 +40,18 @@ _NEAR = 8
 class Part:
     """A part of the service, over the store, the pool and what this server allows."""
 
-    def __init__(self, store: Store, pool: Pool, settings: Settings | None = None) -> None:
+    def __init__(self, store: Store, pool: Pool, settings: Settings | None, folder: Path | None) -> None:
         self.settings = settings or Settings()
         self.store = store
         self.pool = pool
+        self.incoming = folder
+        """The folder for files that are not accepted yet, or are gone soon. None: the system's."""
         self._machine = Machine(self.settings.active)
         self._going: set[Gone] = set()
         """Slow work under way; each is set when it is to end."""
         self._stopped = False
         self._slow = ThreadPoolExecutor(_SLOW, "evalcell slow")
         self._near = ThreadPoolExecutor(_NEAR, "evalcell rows")
-
-    @property
-    def incoming(self) -> Path | None:
-        """The folder for files that are not accepted yet, or are gone soon. None: the system's."""
-        return None
 
     async def _slowly(self, call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
         """As `threaded`, but few at once: others find a thread meanwhile. It ends with its request, or the server."""

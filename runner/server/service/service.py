@@ -80,18 +80,17 @@ class Service(Runs):
         folder: Path | None = None,
         server: str | None = None,
     ) -> None:
-        super().__init__(store, pool, settings)
-        self._folder = folder
+        super().__init__(store, pool, settings, folder)
         self.queue = Queue(store, pool, self.settings, server or uuid4().hex, folder)
         self.folders = Folders(self.settings.folders)
         self._summaries = {}
         self._opened = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        if self._folder is not None:
+        if self.incoming is not None:
             # What a server that was killed had not accepted.
-            await threaded(shutil.rmtree, self._folder, ignore_errors=True)
-            await threaded(self._folder.mkdir, parents=True, exist_ok=True, mode=0o700)
+            await threaded(shutil.rmtree, self.incoming, ignore_errors=True)
+            await threaded(self.incoming.mkdir, parents=True, exist_ok=True, mode=0o700)
         with suppress(InputError):
             await threaded(_add_example, self.store)
         await self._opened.enter_async_context(self.pool)
@@ -102,11 +101,6 @@ class Service(Runs):
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
         await self._opened.aclose()
-
-    @property
-    def incoming(self) -> Path | None:
-        """The folder for files that are not accepted yet."""
-        return self._folder
 
     async def stop(self) -> None:
         """Park the runs that go on, let their watchers go, and end what is slow. Safe twice."""

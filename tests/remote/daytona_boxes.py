@@ -44,7 +44,6 @@ class Box:
         self.auto_stop: int = asked.get("autoStopInterval", 15)
         self.auto_delete: int = asked.get("autoDeleteInterval", -1)
         self.machine: Machine | None = None
-        self.sessions: dict[str, Any] = {}
         self.created = self.active = datetime.now(UTC)
         self._minute = float(front.options.get("minute", 60.0))
         self.dies: datetime | None = None

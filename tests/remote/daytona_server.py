@@ -25,7 +25,7 @@ from tests.remote.serving import Fail, Front, middleware, serve
 _KEY = "dtn_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LARGEST = 256 << 20
-_DAEMON = ("upload", "start", "download", "remove", "session")
+_DAEMON = ("upload", "start", "download", "remove")
 
 
 class Control:
@@ -127,9 +127,7 @@ def _op(request: web.Request) -> str:
     method, (_, *parts) = request.method, request.path.split("/")
     if parts[0] == "toolbox":
         what = "/".join(parts[2:4])
-        if what.startswith("process/session"):
-            return "session"
-        known = {"process/execute": "start", "process/code-run": "start", "files": "remove", "files/folder": "mkdir"}
+        known = {"process/execute": "start", "files": "remove"}
         return known.get(what) or ("upload" if "upload" in what else "download" if "download" in what else "about")
     if len(parts) == 2:
         return "create" if method == "POST" else "list"

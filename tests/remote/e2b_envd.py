@@ -19,31 +19,13 @@ from typing import Any
 from aiohttp import BodyPartReader, web
 
 from tests.remote import room
-from tests.remote.e2b_processes import Event, Running, lost, running_in
+from tests.remote.e2b_processes import Event, Running, lost
 from tests.remote.faults import Cut, Front
 from tests.remote.machine import Machine, MachineGone
 
 PORT = "49983"
-_STATUSES = {
-    "invalid_argument": 400,
-    "unauthenticated": 401,
-    "not_found": 404,
-    "internal": 500,
-    "unimplemented": 501,
-}
-_SIGNALS = {"SIGNAL_SIGKILL": 9, "SIGNAL_SIGTERM": 15}
-_STREAMS = ("Start", "Connect")
 # envd starts every program through a shell, which is why one that is not there ends with 127.
 _SHELL = ("/bin/sh", "-c", 'exec "$@"', "sh")
-
-
-class ConnectError(Exception):
-    """A failure as the Connect protocol tells it."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.document = {"code": code, "message": message}
-        self.status = _STATUSES[code]
 
 
 class Envd:
@@ -54,10 +36,8 @@ class Envd:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
-        router.add_get("/health", self.health)
-        router.add_get("/files", self.download)
         router.add_post("/files", self.upload)
-        router.add_post("/process.Process/{method}", self.process)
+        router.add_post("/process.Process/Start", self.process)
 
     def _machine(self, request: web.Request, *, guarded: bool = True) -> Machine:
         """The proxy's work, then envd's check of who asks."""
@@ -80,20 +60,6 @@ class Envd:
             raise _answer(401, {"code": 401, "message": "unauthorized access, please provide a valid access token"})
         return machine
 
-    async def health(self, request: web.Request) -> web.StreamResponse:
-        self._machine(request, guarded=False)
-        return web.Response(status=204)
-
-    async def download(self, request: web.Request) -> web.StreamResponse:
-        machine = self._machine(request)
-        path = _path(request.query.get("path", ""), _user(request))
-        try:
-            return web.Response(body=await machine.read(path), content_type="application/octet-stream")
-        except FileNotFoundError:
-            raise _answer(404, {"code": 404, "message": f"path '{path}' does not exist"}) from None
-        except OSError as e:
-            raise _answer(400, {"code": 400, "message": f"path '{path}': {e.strerror}"}) from None
-
     async def upload(self, request: web.Request) -> web.StreamResponse:
         machine, user, written = self._machine(request), _user(request), []
         async for name, data in _parts(request):
@@ -106,58 +72,27 @@ class Envd:
         return web.json_response(written)
 
     async def process(self, request: web.Request) -> web.StreamResponse:
-        machine, method = self._machine(request), request.match_info["method"]
-        wanted = "application/connect+json" if method in _STREAMS else "application/json"
+        machine, wanted = self._machine(request), "application/connect+json"
         if request.content_type != wanted:
             return web.Response(status=415, headers={"Accept-Post": wanted})
-        try:
-            if method in _STREAMS:
-                return await self._stream(request, machine, method)
-            return web.json_response(await self._unary(machine, method, await request.json()))
-        except ConnectError as e:
-            return web.json_response(e.document, status=e.status)
+        return await self._stream(request, machine)
 
-    async def _unary(self, machine: Machine, method: str, asked: dict[str, Any]) -> dict[str, Any]:
-        if method == "List":
-            return {"processes": [running.describe() for running in running_in(machine).values()]}
-        if method not in ("SendInput", "CloseStdin", "SendSignal"):
-            raise ConnectError("unimplemented", f"{method} is not implemented")
-        process = _selected(machine, asked).process
-        if method == "SendInput":
-            try:
-                await process.write(base64.b64decode(asked["input"]["stdin"]))
-            except BrokenPipeError:
-                raise ConnectError("internal", "error writing to stdin: stdin not enabled or closed") from None
-        elif method == "CloseStdin":
-            await process.close_stdin()
-        else:
-            number = _SIGNALS.get(asked.get("signal", ""))
-            if number is None:
-                raise ConnectError("invalid_argument", "invalid signal")
-            with contextlib.suppress(ProcessLookupError):
-                await process.kill(number)
-        return {}
-
-    async def _stream(self, request: web.Request, machine: Machine, method: str) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, machine: Machine) -> web.StreamResponse:
         body = await request.read()
         asked = json.loads(body[5:]) if body[:1] == b"\0" and int.from_bytes(body[1:5]) == len(body) - 5 else None
         if not isinstance(asked, dict):
             return web.Response(status=400)
         every = float(request.headers.get("Keepalive-Ping-Interval", 90))
-        if method == "Connect":
-            running = _selected(machine, asked)
+        user = _user(request)  # where it is unknown, there is no stream
+        try:
+            running = await self._started(machine, asked, user, request.headers.get("Connect-Timeout-Ms"))
+            # Without an await between: what the process says at once would get lost.
             events = running.events(running.listen(), every)
-        else:
-            user = _user(request)  # where it is unknown, there is no stream
-            try:
-                running = await self._started(machine, asked, user, request.headers.get("Connect-Timeout-Ms"))
-                # Without an await between: what the process says at once would get lost.
-                events = running.events(running.listen(), every)
-            except FileNotFoundError as e:
-                events = _only("invalid_argument", f"cwd '{e.filename}' does not exist")
+        except FileNotFoundError as e:
+            events = _only("invalid_argument", f"cwd '{e.filename}' does not exist")
         response = web.StreamResponse(headers={"Content-Type": "application/connect+json"})
         await response.prepare(request)
-        op, number, end = "start" if method == "Start" else "follow", 0, Event()
+        op, number, end = "start", 0, Event()
         try:
             async with contextlib.aclosing(events):
                 async for event in events:
@@ -176,15 +111,14 @@ class Envd:
         return response
 
     async def _started(self, machine: Machine, asked: dict[str, Any], user: str, deadline: str | None) -> Running:
-        config, tag = asked["process"], asked.get("tag")
+        config = asked["process"]
         argv = [*_SHELL, config["cmd"], *config.get("args", [])]
         env = {**machine.data["variables"], **config.get("envs", {})}
         cwd = _path(config["cwd"], user) if config.get("cwd") else _home(user)
         process = await machine.start_program(
             argv, env=env, cwd=cwd, user=user, stdin=asked.get("stdin", True) is not False
         )
-        running = Running(machine, process, config, tag)
-        running_in(machine)[process.pid] = running
+        running = Running(machine, process)
         pump = self._task(running.pump())
         if deadline:
             late = self._task(running.expire(int(deadline) / 1000))
@@ -200,17 +134,6 @@ class Envd:
 
 async def _only(code: str, message: str) -> AsyncGenerator[Event, None]:
     yield {"error": {"code": code, "message": message}}
-
-
-def _selected(machine: Machine, asked: dict[str, Any]) -> Running:
-    selector = asked.get("process", {})
-    for running in running_in(machine).values():
-        if not running.over and (
-            running.process.pid == selector.get("pid") or (running.tag and running.tag == selector.get("tag"))
-        ):
-            return running
-    which = f"pid {selector['pid']}" if "pid" in selector else f"tag {selector.get('tag')}"
-    raise ConnectError("not_found", f"process with {which} not found")
 
 
 def _user(request: web.Request) -> str:

@@ -23,13 +23,8 @@ class Running:
 
     machine: Machine
     process: Process
-    config: dict[str, Any]
-    tag: str | None
     listeners: set[asyncio.Queue[Event]] = field(default_factory=set)
     over: bool = False
-
-    def describe(self) -> dict[str, Any]:
-        return {"config": self.config, "pid": self.process.pid} | ({"tag": self.tag} if self.tag else {})
 
     async def tell(self, event: Event) -> None:
         """Waits for the slowest of those who listen."""
@@ -53,7 +48,6 @@ class Running:
             await self.tell({"error": lost(self.machine)})
             return
         self.over = True
-        running_in(self.machine).pop(self.process.pid, None)
         await self.tell({"event": {"end": _ended(code)}})
 
     async def _carry(self, name: str, reader: asyncio.StreamReader) -> None:
@@ -99,8 +93,3 @@ def _ended(code: int) -> dict[str, Any]:
 def lost(machine: Machine) -> dict[str, str]:
     message = f"the connection to sandbox {machine.id} ended before the stream completed"
     return {"code": "unavailable", "message": message}
-
-
-def running_in(machine: Machine) -> dict[int, Running]:
-    found: dict[int, Running] = machine.data.setdefault("running", {})
-    return found

@@ -35,18 +35,10 @@ _OPS = {
     ("GET", "/sandboxes/*"): "get",
     ("DELETE", "/sandboxes/*"): "kill",
     ("POST", "/sandboxes/*/timeout"): "extend",
-    ("POST", "/sandboxes/*/refreshes"): "extend",
     ("POST", "/sandboxes/*/connect"): "connect",
     ("PUT", "/sandboxes/*/network"): "network",
     ("POST", "/files"): "upload",
-    ("GET", "/files"): "download",
-    ("GET", "/health"): "health",
     ("POST", "/process.Process/Start"): "start",
-    ("POST", "/process.Process/Connect"): "follow",
-    ("POST", "/process.Process/SendInput"): "stdin",
-    ("POST", "/process.Process/CloseStdin"): "stdin",
-    ("POST", "/process.Process/SendSignal"): "signal",
-    ("POST", "/process.Process/List"): "processes",
 }
 
 
@@ -106,7 +98,6 @@ class Control:
             ("GET", "", self.get),
             ("DELETE", "", self.kill),
             ("POST", "/timeout", self.timeout),
-            ("POST", "/refreshes", self.refresh),
             ("PUT", "/network", self.network),
         ):
             if handler != self.network or self._front.options.get("network", True):
@@ -186,11 +177,6 @@ class Control:
     async def timeout(self, request: web.Request) -> web.StreamResponse:
         machine = self._machine(request)
         machine.live_for(_seconds(await _document(request), "timeout", None))
-        return web.Response(status=204)
-
-    async def refresh(self, request: web.Request) -> web.StreamResponse:
-        machine = self._machine(request)
-        self._prolong(machine, _seconds(await _document(request), "duration", 15))
         return web.Response(status=204)
 
     def _prolong(self, machine: Machine, seconds: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ async def _is_gone(client: Any, name: str) -> bool:
     return False
 
 
-async def test_commands_files_and_sessions(daytona_server: Server) -> None:
+async def test_commands_and_files(daytona_server: Server) -> None:
     async with _client(daytona_server) as client, _sandbox(client, name="k-1", env_vars={"G": "1"}) as sandbox:
         assert sandbox.state == daytona.SandboxState.STARTED
         ran = await sandbox.process.exec("echo out; echo err >&2; pwd; echo $G$A; id -un; exit 3", env={"A": "2"})
@@ -52,32 +53,13 @@ async def test_commands_files_and_sessions(daytona_server: Server) -> None:
         ran = await sandbox.process.exec("pwd; python3 -c 'print(6 * 7)'", cwd="/tmp", timeout=20)
         assert (ran.exit_code, ran.result) == (0, "/tmp\n42\n")
         assert (await sandbox.process.exec("true", cwd="/nowhere")).exit_code == -1
-        code = await sandbox.process.code_run("import sys; print(sys.argv[1:])\nsys.exit(2)")
-        assert (code.exit_code, code.result) == (2, "[]\n")
 
         every = bytes(range(256)) * 1000
         await sandbox.fs.upload_file(every, "deep/er/a.bin")
         await sandbox.fs.upload_file_stream(b"streamed", "/tmp/b.bin")
-        assert await sandbox.fs.download_file(f"{home}/deep/er/a.bin") == every
-        assert b"".join([piece async for piece in await sandbox.fs.download_file_stream("/tmp/b.bin")]) == b"streamed"
-        with pytest.raises(daytona.DaytonaError):
-            await sandbox.fs.download_file("/tmp/none")
+        seen = await sandbox.process.exec("sha256sum deep/er/a.bin | cut -c-64; cat /tmp/b.bin", cwd=home)
+        assert seen.result == f"{sha256(every).hexdigest()}\nstreamed"
         await sandbox.fs.delete_file("/tmp/b.bin")
-
-        await sandbox.process.create_session("s")
-        do = daytona.SessionExecuteRequest
-        await sandbox.process.execute_session_command("s", do(command="cd /tmp; X=7"))
-        said = await sandbox.process.execute_session_command("s", do(command="pwd; echo $X >&2; (exit 4)"))
-        assert (said.exit_code, said.stdout, said.stderr) == (4, "/tmp\n", "7\n")
-        begun = await sandbox.process.execute_session_command("s", do(command="read x; echo got $x", run_async=True))
-        await sandbox.process.send_session_command_input("s", begun.cmd_id, "it\n")
-        for _ in range(100):
-            if (await sandbox.process.get_session_command("s", begun.cmd_id)).exit_code is not None:
-                break
-            await asyncio.sleep(0.05)
-        assert (await sandbox.process.get_session_command_logs("s", begun.cmd_id)).stdout == "got it\n"
-        await sandbox.process.delete_session("s")
-        assert await sandbox.process.list_sessions() == []
     assert daytona_server.state().machines == []
 
 

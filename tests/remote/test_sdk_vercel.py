@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -61,36 +60,6 @@ async def test_commands(vercel_server: Server) -> None:
                 await sandbox.run_process("no-such-program")
             assert refused.value.status_code == 400
     assert vercel_server.state().machines == []
-
-
-async def test_commands_that_go_on(vercel_server: Server) -> None:
-    async with run(vercel_server) as client, client.create_sandbox(name="s-going-on") as sandbox:
-        process = await sandbox.create_process("sh", ["-c", "read a; echo $a; sleep 50"], stdin=subprocess.PIPE)
-        assert process.returncode is None
-        await process.stdin.send(b"hello\n")
-        same = await sandbox.get_process(process.id)
-        assert await same.stdout.readline() == "hello\n"
-        assert [p.id for p in await sandbox.query_processes()] == [process.id]
-        await same.kill()
-        assert await process.wait() == 137
-        assert (await process.communicate())[0] == "hello\n"
-        lost = await sandbox.create_process("sleep", ["50"])
-        await sandbox.stop()
-        with pytest.raises(sdk.SandboxError):
-            await lost.wait()
-
-
-async def test_files(vercel_server: Server) -> None:
-    async with run(vercel_server) as client, client.create_sandbox(name="s-files") as sandbox:
-        await sandbox.fs.write_bytes("deep/er/a.bin", bytes(range(256)) * 1000)
-        assert await sandbox.fs.read_bytes("deep/er/a.bin") == bytes(range(256)) * 1000
-        await sandbox.fs.write_text("/tmp/b.txt", "é")
-        assert await sandbox.fs.read_text("/tmp/b.txt") == "é"
-        await sandbox.fs.mkdir("empty")
-        assert {entry.path for entry in await sandbox.fs.listdir(".")} == {"deep", "empty"}
-        assert not await sandbox.fs.exists("nothing")
-        with pytest.raises(sdk.SandboxPathNotFoundError):
-            await sandbox.fs.read_bytes("nothing")
 
 
 async def test_a_stopped_sandbox_comes_back_and_a_deleted_one_does_not(vercel_server: Server) -> None:

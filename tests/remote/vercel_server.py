@@ -11,11 +11,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import io
 import json
-import posixpath
 import secrets
-import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -109,9 +106,6 @@ class Api(Kept):
         del self.sandboxes[sandbox.name]
         return self.told(sandbox)
 
-    async def session(self, request: web.Request) -> web.StreamResponse:
-        return web.json_response({"session": self.of_session(request, running=False).payload(), "routes": []})
-
     async def stop(self, request: web.Request) -> web.StreamResponse:
         session = self.of_session(request, running=False)
         await session.machine.end(STOPPED)
@@ -151,10 +145,6 @@ class Api(Kept):
 
         return await self._stream(request, "start", session, records())
 
-    async def logs(self, request: web.Request) -> web.StreamResponse:
-        session = self.of_session(request)
-        return await self._stream(request, "logs", session, self.of_command(request).records())
-
     async def _stream(
         self, request: web.Request, op: str, session: Session, records: AsyncIterator[dict[str, Any]]
     ) -> web.StreamResponse:
@@ -167,23 +157,6 @@ class Api(Kept):
             await reply.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
         await reply.write_eof()
         return reply
-
-    async def commands(self, request: web.Request) -> web.StreamResponse:
-        found = [command.payload() for command in self.of_session(request).commands.values()]
-        return web.json_response({"commands": found})
-
-    async def command(self, request: web.Request) -> web.StreamResponse:
-        command = self.of_command(request)
-        if request.query.get("wait") == "true":
-            await command.wait()
-            if command.lost:
-                raise stopped()
-        return web.json_response({"command": command.payload()})
-
-    async def signal(self, request: web.Request) -> web.StreamResponse:
-        command = self.of_command(request)
-        await command.kill(int((await body(request)).get("signal", 15)))
-        return web.json_response({"command": command.payload()})
 
     async def stdin(self, request: web.Request) -> web.StreamResponse:
         if (request.content_length or 0) > _STDIN:
@@ -204,34 +177,6 @@ class Api(Kept):
             raise ApiError(504, "timeout", "The command reads slowly", bytesWritten=command.written) from None
         return web.json_response({"command": command.payload(), "bytesWritten": command.written})
 
-    async def write(self, request: web.Request) -> web.StreamResponse:
-        session, folder = self.of_session(request), request.headers.get("x-cwd", HOME)
-        with tarfile.open(fileobj=io.BytesIO(await request.read()), mode="r:gz") as archive:
-            for member in archive:
-                if (file := archive.extractfile(member)) is not None:
-                    path = posixpath.join(folder, member.name)
-                    await session.machine.write(path, file.read(), "user")
-                    chmod = await session.machine.start_program(["chmod", f"{member.mode & 0o777:o}", path])
-                    await chmod.wait()
-        return web.json_response({})
-
-    async def read(self, request: web.Request) -> web.StreamResponse:
-        session, asked = self.of_session(request), await body(request)
-        path = posixpath.join(asked.get("cwd") or HOME, asked["path"])
-        try:
-            return web.Response(body=await session.machine.read(path), content_type="application/octet-stream")
-        except OSError as e:
-            raise ApiError(404, "not_found", f"{path}: {e.strerror}") from None
-
-    async def mkdir(self, request: web.Request) -> web.StreamResponse:
-        session, asked = self.of_session(request), await body(request)
-        path = posixpath.join(asked.get("cwd") or HOME, asked["path"])
-        try:
-            await session.machine.mkdir(path, "user")
-        except OSError as e:
-            raise ApiError(400, "bad_request", f"{path}: {e.strerror}") from None
-        return web.json_response({})
-
 
 async def build(front: Front) -> web.Application:
     api = Api(front)
@@ -239,19 +184,11 @@ async def build(front: Front) -> web.Application:
     routes: list[tuple[str, str, str, Handler]] = [
         ("create", "POST", "/v3/sandboxes", api.create),
         ("list", "GET", sandboxes, api.list),
-        ("session", "GET", session, api.session),
         ("stop", "POST", f"{session}/stop", api.stop),
         ("extend", "POST", f"{session}/extend-timeout", api.extend),
         ("network", "POST", f"{session}/network-policy", api.network),
         ("start", "POST", f"{session}/cmd", api.run),
-        ("commands", "GET", f"{session}/cmd", api.commands),
-        ("command", "GET", f"{session}/cmd/{{command}}", api.command),
-        ("logs", "GET", f"{session}/cmd/{{command}}/logs", api.logs),
-        ("signal", "POST", f"{session}/cmd/{{command}}/kill", api.signal),
         ("stdin", "POST", f"{session}/cmd/{{command}}/stdin", api.stdin),
-        ("upload", "POST", f"{session}/fs/write", api.write),
-        ("download", "POST", f"{session}/fs/read", api.read),
-        ("mkdir", "POST", f"{session}/fs/mkdir", api.mkdir),
         ("find", "GET", f"{sandboxes}/{{name}}", api.get),
         ("kill", "DELETE", f"{sandboxes}/{{name}}", api.delete),
     ]

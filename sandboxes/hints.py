@@ -145,6 +145,13 @@ _INSTEAD = {"imp": "importlib", "pipes": "shlex", "cgi": "urllib.parse", "uu": "
 # Files, variables and the like
 
 _SECRET = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD)"
+_NAME = r"\b(?P<name>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
+_ENVIRONMENT = r"\b(?:[Ee]nv(?:ironment)?|ENV)\b"
+_SAYS_VARIABLE = (
+    rf"\w+: (?:.*?{_NAME}[^.\n]{{0,60}}?{_ENVIRONMENT}|"
+    rf".*?{_ENVIRONMENT}[^.\n]{{0,60}}?{_NAME.replace('name', 'other')})"
+)
+"""An error whose text says that an environment variable is not set, before its name or after it."""
 _WRITING = (
     r"""(?:,\s*|\bmode=)["'][wax]b?t?\+?["']|"""
     r"""\b(?:FileHandler|makedirs|mkdir|touch|write_\w+|to_(?:csv|json)|save\w*)\("""
@@ -193,7 +200,7 @@ def _above(match: re.Match[str], failure: Failure, place: Place) -> str:
 
 
 def _variable(match: re.Match[str], failure: Failure, place: Place) -> str | None:
-    name = match["name"]
+    name = match["name"] or match["other"]
     if name in place.env:
         return None
     if name in ("HOME", "USER", "LOGNAME", "TMPDIR", "PWD"):
@@ -419,6 +426,7 @@ _ROWS = (
     _Row("wasm box", r"KeyError: '(?P<name>\w+)'", _variable, r"<frozen os>|[/\\]os\.py"),
     _Row("wasm box", r"(?:TypeError|AttributeError): .*'?NoneType'?", _none_of_yours, r"\b(?:getenv|environ\.get)\("),
     _Row("wasm box", r"\w+: .*?\b(?P<name>" + _SECRET + r")\b", _variable),
+    _Row("wasm box", _SAYS_VARIABLE, _variable),
     _Row("wasm box", r"EOFError\b", _INPUT, r"\binput\(|getpass"),
     _Row("wasm box", r"AttributeError: '_io\.StringIO' object has no attribute 'buffer'", _INPUT, r"stdin\.buffer"),
     _Row("wasm box", r"(?:BdbQuit|SystemExit)\b", _DEBUGGER, r"\bpdb\.py|\bbdb\.py"),
@@ -462,6 +470,7 @@ _ROWS = (
     _Row("deno", r"ReferenceError: __(?:dirname|filename) is not", _NO_FILES),
     _Row("deno", r"\w+: (?:\S*\b)?(?:window|document|XMLHttpRequest) is not ", "there is no page here; do without it"),
     _Row("deno", r"\w+: .*?\b(?P<name>" + _SECRET + r")\b", _variable),
+    _Row("deno", _SAYS_VARIABLE, _variable),
 )
 """The first that fits counts, so what is narrower stands first."""
 

@@ -279,6 +279,19 @@ def test_the_way_to_read_a_value_that_has_another_shape(sandbox: str, value: obj
     assert step in result.error.message
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MY_ENDPOINT environment variable is not set.",
+        "Set the environment variable MY_ENDPOINT first",
+        "please export MY_ENDPOINT in your env",
+    ],
+)
+def test_an_error_that_names_a_variable_of_the_environment_says_how_to_pass_it(text: str) -> None:
+    assert '(env=["MY_ENDPOINT"])' in str(next_step(Failure("ValueError", text), BOX))
+    assert next_step(Failure("ValueError", text), Place("box", env=("MY_ENDPOINT",))) is None
+
+
 def test_an_error_of_the_scripts_own_gets_no_step() -> None:
     own = (
         Failure("KeyError", "'OPENAI_API_KEY_'", 'File "evaluator.py", line 3, in evaluate'),

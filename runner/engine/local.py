@@ -15,12 +15,11 @@ from runner.engine.batched import is_batched, least_rows
 from runner.engine.batches import BATCH_ROWS, shared_batch
 from runner.engine.fit import refuse_unfit
 from runner.engine.loading import Loading, load_evaluator
-from runner.engine.prefetch import Direct, Prefetcher, of_few
+from runner.engine.prefetch import Prefetcher
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
 from runner.engine.scoring.outcome import ResultFactory
 from runner.engine.window import most_waiting, take_results
-from runner.inputs.datasets.buffered import AtHand
 from runner.inputs.evaluators.given import Fill, Hash, fill_and_hash
 from sandboxes.base import Call, Execution, Limits, Sandbox
 from sandboxes.errors import SandboxLostError
@@ -49,22 +48,19 @@ async def score_grouped(
     repeat: int = 1,
     known: Known | None = None,
     open: Callable[[], Awaitable[None]] | None = None,
-    at_hand: AtHand | None = None,
 ) -> AsyncGenerator[Sequence[Result], None]:
     """
     One result a case, in the cases' order, each as soon as those before it are there; in groups of those that are.
 
-    `cases` are read in a thread of their own, a little ahead of need, but for those `at_hand` and short lists, where
-    each argument is one place of the row; their iterator is the caller's to close. The same `seed` gives each case the
-    same random numbers. Memory does not grow with the cases. A `mapping` may be a function. `keep` are the columns that
-    each result carries, `repeat` is the number of results of each case. `known` has results that need no run: the
-    sandbox, else open, is opened by `open` for the first row that needs it.
+    `cases` are read in a thread of their own, a little ahead of need; their iterator is the caller's to close. The same
+    `seed` gives each case the same random numbers. Memory does not grow with the cases. A `mapping` may be a function.
+    `keep` are the columns that each result carries, `repeat` is the number of results of each case. `known` has results
+    that need no run: the sandbox, else open, is opened by `open` for the first row that needs it.
 
     Raises MappingError and UnsupportedConfigError first, SandboxError, and what `cases` raise, after what comes before.
     """
     limits = load_as_long(limits or Limits())
-    fill, hash_given, quick = fill_and_hash(evaluator, mapping, limits.timeout)
-    at_once = of_few(cases) or (at_hand if known is None else None) if quick and keep is None else None
+    fill, hash_given = fill_and_hash(evaluator, mapping, limits.timeout)
     refuse_unfit(evaluator, sandbox)
     refuse_limits(sandbox.name, sandbox.capabilities, limits)
 
@@ -73,7 +69,7 @@ async def score_grouped(
         if known is None:
             await loading.load()
         scoring = _Scoring(
-            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known, at_once
+            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known
         )
         try:
             while results := await scoring.next():
@@ -110,7 +106,6 @@ class _Scoring:
         watch: Watch | None,
         repeat: int,
         known: Known | None,
-        at_once: AtHand | None,
     ) -> None:
         self._watch = watch
         self._repeat = repeat
@@ -136,7 +131,7 @@ class _Scoring:
             loading, self._results, fill, hash_given, seed=seed, keep=keep, repeat=repeat, known=known
         ).rows(cases)
         ahead = max(_AHEAD, 2 * self._most) if self._fixed or self._seconds >= _FAR else _AHEAD
-        self._reader = Prefetcher(rows, ahead) if at_once is None else Direct(rows, at_once)
+        self._reader = Prefetcher(rows, ahead)
         count = max(1, sandbox.concurrency)
         self._most_rows, self._most_chars = most_waiting(count)
         self._working = count + (sandbox.queue if self._fixed else 0)  # a run's time, which sizes others, has no wait

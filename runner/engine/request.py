@@ -171,7 +171,7 @@ class Prepared:
             header = rows.names if isinstance(rows, FrameRows) else ()
             notes = RowNotes()
             read = cases_from_rows(given, self.columns, self.id_source, self.reading, notes)
-            cases = Lookahead(read, header, type(given) is list, notes)
+            cases = Lookahead(read, header, notes)
             refuse_lacking_columns("the dataset", cases, [self])
             cases.remarks += self.column_notes(cases)
             yield cases
@@ -222,7 +222,6 @@ class Prepared:
             repeat=request.repeat,
             known=known,
             open=open,
-            at_hand=getattr(cases, "at_hand", None),
         )
 
     score = one_by_one(score_grouped)

@@ -1,28 +1,16 @@
-"""Rows are read in a thread, a little ahead; a short list without one."""
+"""Rows are read in a thread, a little ahead."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
 import pytest
 
-from runner.core.types import Case, InputMapping
-from runner.engine.local import score
-from runner.engine.prefetch import Direct, Prefetcher
-from runner.inputs.datasets.buffered import all_at_hand
-from tests.engine.scripted import SCRIPT, fake, rows
-
-Read = Callable[[Iterable[int]], Direct[int] | Prefetcher[int]]
-WAYS: tuple[Read, ...] = (
-    lambda source: Direct(source, all_at_hand),
-    lambda source: Direct(source, lambda _: 0),
-    lambda source: Prefetcher(source, 16),
-)
+from runner.engine.prefetch import Prefetcher
 
 
 def test_everything_arrives_in_order() -> None:
@@ -90,14 +78,13 @@ def test_it_reads_ahead_a_little_and_less_of_what_is_large() -> None:
     assert asyncio.run(wait(large(), 2)) == 2
 
 
-@pytest.mark.parametrize("read", WAYS)
-def test_what_the_source_raises_comes_after_its_items(read: Read) -> None:
+def test_what_the_source_raises_comes_after_its_items() -> None:
     def source() -> Iterator[int]:
         yield 1
         raise LookupError("gone")
 
     async def all() -> BaseException | None:
-        prefetcher = read(source())
+        prefetcher = Prefetcher(source(), 16)
         assert [await prefetcher.take(5), await prefetcher.take(5)] == [[1], []]
         await prefetcher.close()
         return prefetcher.failure
@@ -142,66 +129,12 @@ def test_a_source_that_hangs_is_left_behind() -> None:
     hang.set()
 
 
-@pytest.mark.parametrize("read", WAYS)
 @pytest.mark.parametrize("items", [[], [1]])
-def test_short_sources_end(items: list[int], read: Read) -> None:
+def test_short_sources_end(items: list[int]) -> None:
     async def all() -> list[int]:
-        prefetcher = read(items)
+        prefetcher = Prefetcher(items, 16)
         taken = [*await prefetcher.take(5), *await prefetcher.take(5)]
         await prefetcher.close()
         return taken
 
     assert asyncio.run(all()) == items
-
-
-class Watched(list[Case]):
-    """Cases that know by which thread they were read."""
-
-    threads: set[str]
-
-    def __iter__(self) -> Iterator[Case]:
-        self.threads = {threading.current_thread().name}
-        return super().__iter__()
-
-
-COUNTED = "$.input[?count($.input..*)>0]"  # of which the time is the square of the row's size
-READ, SCORED = "evalcell-prefetch", "MainThread"
-
-
-@pytest.mark.parametrize(
-    ("number", "mapping", "own", "thread"),
-    [
-        (100, {}, {}, SCORED),
-        (101, {}, {}, READ),
-        (1, {"output": "input"}, {}, SCORED),
-        (1, {"output": "$.input.a[0]"}, {}, SCORED),
-        (1, {"output": COUNTED}, {}, READ),
-        (1, {}, {"output": "$.input[*]"}, READ),
-        (1, {"output": "$.input"}, {"output": "$.input[*]"}, SCORED),
-    ],
-)
-def test_a_short_list_is_read_without_a_thread_where_no_path_looks_at_many_places(
-    number: int, mapping: dict[str, str], own: dict[str, str], thread: str
-) -> None:
-    async def all() -> int:
-        async with fake() as sandbox:
-            found = score(script, cases, sandbox, mapping=InputMapping(paths=mapping))
-            return len([result async for result in found])
-
-    script = SCRIPT.model_copy(update={"mapping": InputMapping(paths=own)})
-    cases = Watched(rows(number))
-    assert asyncio.run(all()) == number
-    assert cases.threads == {thread}
-
-
-def test_arguments_that_a_function_fills_or_columns_that_are_kept_may_take_long() -> None:
-    def fill(case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (), {"output": case.output}
-
-    async def all(**more: Any) -> set[str]:
-        cases = Watched(rows(1))
-        async with fake() as sandbox:
-            assert len([result async for result in score(SCRIPT, cases, sandbox, **more)]) == 1
-        return cases.threads
-
-    assert asyncio.run(all(mapping=fill)) == asyncio.run(all(keep=lambda case: {})) == {READ}

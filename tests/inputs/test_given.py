@@ -16,7 +16,7 @@ TWO = "def evaluate(output, reference): return 1.0"
 
 
 def given(row: dict[str, Any], source: str = TWO, **mapping: Any) -> tuple[str, str]:
-    fill, hashed, _ = fill_and_hash(parse_evaluator(source, "e"), InputMapping(**mapping))
+    fill, hashed = fill_and_hash(parse_evaluator(source, "e"), InputMapping(**mapping))
     (one,) = cases_from_rows([row])
     found = hashed(*fill(one))
     assert found is not None
@@ -81,7 +81,7 @@ def test_each_result_of_a_call_has_the_hash_and_one_without_a_call_has_none() ->
 
 def test_the_column_of_the_output_is_no_other_input_in_the_metadata() -> None:
     evaluator = parse_evaluator("def evaluate(response, metadata):\n    return 1\n", "whole")
-    fill, hash_given, _ = fill_and_hash(evaluator, InputMapping(paths={"output": "prediction"}))
+    fill, hash_given = fill_and_hash(evaluator, InputMapping(paths={"output": "prediction"}))
 
     def half(**row: object) -> tuple[str, str]:
         (case,) = cases_from_rows([row])
@@ -92,5 +92,5 @@ def test_the_column_of_the_output_is_no_other_input_in_the_metadata() -> None:
     assert one[1] != other[1]
     assert half(prediction="a", topic="y")[0] != one[0]
     # A part of a column does not stand for the whole of it.
-    fill, hash_given, _ = fill_and_hash(evaluator, InputMapping(paths={"output": "metadata.reply.text"}))
+    fill, hash_given = fill_and_hash(evaluator, InputMapping(paths={"output": "metadata.reply.text"}))
     assert half(reply={"text": "a", "tool": 1}) != half(reply={"text": "a", "tool": 2})

@@ -18,7 +18,6 @@ from typing import Any, BinaryIO, NamedTuple, Self, cast
 from runner.core.errors import DatasetError
 from runner.core.text import CHECK, close_name, listed, printable, whole
 from runner.core.types import Case
-from runner.inputs.datasets.buffered import AtHand, buffered_rows
 from runner.inputs.datasets.column_values import RowError, UnreadError
 from runner.inputs.datasets.delimiter import WORDS
 from runner.inputs.datasets.encodings import refuse_encoded
@@ -71,8 +70,6 @@ class Dataset:
         # `ends_reads`: whether `close` also ends a read that another thread waits for.
         self._ends_reads = ends_reads
         self.name = name
-        self.at_hand: AtHand | None = None
-        """What tells which rows need not be waited for, if anything does."""
         self.header = header
         """The columns, if they are known before the rows are read."""
         self.rows = rows
@@ -261,8 +258,6 @@ def _open_file(
             0 if part is None else part.before,
         )
         dataset.remarks[:0] = remarks
-        if counted and suffix in _LINES and not dataset.remarks:
-            dataset.at_hand = buffered_rows(file)
         return dataset
     except OSError as error:
         file.close()

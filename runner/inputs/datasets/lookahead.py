@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from runner.core.types import Case
-from runner.inputs.datasets.buffered import all_at_hand
 from runner.inputs.datasets.notes import RowNotes
 
 
@@ -15,21 +14,18 @@ class Lookahead:
     """
     The cases of `source`, in its order. Those that were looked at are held until they are read.
 
-    `header`: the columns, if they are known before the rows are read. `listed`: the rows are there, in a list.
-    `noted`: what has notes on them.
+    `header`: the columns, if they are known before the rows are read. `noted`: what has notes on the rows.
     """
 
     def __init__(
         self,
         source: Iterable[Case],
         header: tuple[str, ...] = (),
-        listed: bool = False,
         noted: RowNotes | None = None,
     ) -> None:
         self._noted = noted
         self.remarks: list[str] = []
         self.header = header
-        self.at_hand = all_at_hand if listed else None
         self._source = iter(source)
         self._held: deque[Case] = deque()
 

@@ -24,17 +24,16 @@ _digest = partial(blake2b, digest_size=_HALF // 2)
 
 def fill_and_hash(
     evaluator: Evaluator, mapping: InputMapping | Fill | None, timeout: float | None = None
-) -> tuple[Fill, Hash, bool]:
+) -> tuple[Fill, Hash]:
     """
-    How each case's arguments are filled, how they are hashed, and whether to fill them is sure to be quick.
+    How each case's arguments are filled, and how they are hashed.
 
-    It is where no path looks at many places of a row; how many these may be depends on the `timeout`. Raises
-    MappingError for an unusable mapping.
+    How many places of a row a path may look at depends on the `timeout`. Raises MappingError for an unusable mapping.
     """
     if callable(mapping):
-        return mapping, hasher(evaluator, ("output",)), False
+        return mapping, hasher(evaluator, ("output",))
     binding = bind(evaluator, mapping, timeout=timeout)
-    return binding.arguments, hasher(evaluator, binding.outputs, binding.beside), binding.singular
+    return binding.arguments, hasher(evaluator, binding.outputs, binding.beside)
 
 
 def hasher(evaluator: Evaluator, outputs: Collection[str], beside: Mapping[str, Collection[str]] | None = None) -> Hash:

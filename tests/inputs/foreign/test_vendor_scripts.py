@@ -109,6 +109,26 @@ def test_a_metric_of_ragas_that_asks_a_model_is_refused_by_its_name() -> None:
             read(source)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from inspect_ai.model import get_model\nfrom inspect_ai.scorer import scorer\n\n\n@scorer(metrics=[])\n"
+        "def good():\n    model = get_model()\n    async def score(state, target):\n"
+        "        return await model.generate('?')\n    return score\n",
+        "from inspect_ai import model, scorer\n\n\n@scorer.scorer(metrics=[])\ndef good():\n    return judge()\n\n\n"
+        "def judge():\n    return model.get_model('mine')\n",
+        "from inspect_ai.scorer import model_graded_qa, scorer\n\n\n@scorer(metrics=[])\ndef good():\n"
+        "    return model_graded_qa()\n",
+    ],
+    ids=["itself", "by a helper", "by a scorer of the package"],
+)
+def test_a_scorer_of_inspect_that_asks_a_model_is_refused_before_it_is_installed(source: str) -> None:
+    with pytest.raises(
+        EvaluatorError, match=r"good asks a model by (model\.)?(get_model|model_graded_qa), and evalcell"
+    ):
+        read(source)
+
+
 def test_what_no_row_has_is_refused_when_the_script_is_read() -> None:
     with pytest.raises(EvaluatorError, match=r"metric\.py:3: calls takes `trace`, which no row has"):
         read("from mlflow.genai.scorers import scorer\n@scorer\ndef calls(trace):\n    return 1\n")

@@ -116,7 +116,7 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
         return []
     own = {parameter, *names}
     found: dict[str, None] = {}
-    for node in _reached(parse(evaluator.source, evaluator.name), evaluator.entry or evaluator.called):
+    for node in reached(parse(evaluator.source, evaluator.name), evaluator.entry or evaluator.called):
         if (read := key_of(node)) is None or read[2] == "in":
             continue
         value, key, _ = read
@@ -129,7 +129,7 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
     return list(found)
 
 
-def _reached(tree: ast.Module, entry: str) -> Iterator[ast.AST]:
+def reached(tree: ast.Module, entry: str) -> Iterator[ast.AST]:
     """What stands in the function or class that is called, and in those of the script that it names; else all."""
     known = names_of(tree.body)
     left, seen = [entry.partition(".")[0]], set[str]()

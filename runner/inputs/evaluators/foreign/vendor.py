@@ -27,10 +27,10 @@ from runner.inputs.evaluators.foreign.module import (
     only,
     refuse_arguments,
 )
-from runner.inputs.evaluators.foreign.reads import asks, case_reads, keywords, mentions, reads
+from runner.inputs.evaluators.foreign.reads import asks, case_reads, keywords, mentions, reached, reads
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.inputs.evaluators.header import read_header
-from runner.inputs.evaluators.python_signature import FunctionNode
+from runner.inputs.evaluators.python_signature import FunctionNode, parse
 
 _GOLD = ("reference", "expected", "expected_output", "ground_truth", "target")
 """Parameters that a function needs, although they have a default, where it asks nowhere whether they are there."""
@@ -71,6 +71,8 @@ class Vendor:
     """What else the tool's case has, each by a column of its very name: `retrieval_context`."""
     case: tuple[str, ...] = ()
     """What the tool's case has at all; what else a script reads of it is a column of that name, as people add them."""
+    models: tuple[str, ...] = ()
+    """The last parts of the package's functions that ask a model: `get_model`."""
     settable: bool = True
     """`--set` gives a class its arguments; where all names are columns, only the script can."""
 
@@ -114,6 +116,8 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
             raise EvaluatorError(
                 f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has; {step}"
             )
+    if asked := _asks_model(module, maker_of(module, name), vendor):
+        raise EvaluatorError(f"{module.where}:{function.line}: {name} asks a model by {asked}, and evalcell calls none")
     words = f"{name}({', '.join(function.names)})" if "." not in function.name else function.words
     return Found(
         name,
@@ -123,6 +127,14 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
         sure=True,
         parameters=_parameters(module, name, function, vendor),
     )
+
+
+def _asks_model(module: ScriptModule, name: str, vendor: Vendor) -> str:
+    """What a function calls of the package's models, itself or by a function of the script; empty if nothing."""
+    for node in reached(parse(module.source, module.where), name) if vendor.models else ():
+        if isinstance(node, ast.Call) and _is(module.whole_name(dotted(node.func)), vendor.package, vendor.models):
+            return dotted(node.func)
+    return ""
 
 
 def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, Function]:

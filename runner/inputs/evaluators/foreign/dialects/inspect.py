@@ -8,7 +8,14 @@ DIALECT = dialect(
     "inspect",
     "an Inspect scorer",
     "inspect_ai",
-    Vendor("inspect_ai", ("inspect-ai",), decorators=("scorer",), columns={"reference": ("target",)}, factories=True),
+    Vendor(
+        "inspect_ai",
+        ("inspect-ai",),
+        decorators=("scorer",),
+        columns={"reference": ("target",)},
+        factories=True,
+        models=("get_model", "model_graded_qa", "model_graded_fact"),
+    ),
     {
         "output": "state.output.completion",
         "reference": "target",

@@ -163,6 +163,7 @@ def _error(
     )
     every = dict.fromkeys(parameters, PLACEHOLDER)
     every |= {parameter: written(column) for parameter, column in likely.items()} | paths
+    every |= _of_example(evaluator, [one for one in free if one not in likely.values()])
     why = _why(name, own, lacking, every, settings, binding.by_role)
     parts = dict(_parts(evaluator, binding, dict.fromkeys(lacking, "") | likely, row, own))
     keys = {p: row_keys_of(evaluator, p) for p in parameters if every[p] == PLACEHOLDER}
@@ -192,6 +193,20 @@ def _error(
     values = [p for p, path in every.items() if path == PLACEHOLDER and is_setting(p) and p in lacking.values()]
     paths = _by_roles({p: path for p, path in every.items() if p not in values}, binding.by_role)
     return ColumnsError(why, paths, (*settings, *values))
+
+
+def _of_example(evaluator: Evaluator, columns: list[str]) -> dict[str, str]:
+    """The right answer of an example that a TypeScript function of no tool may be given: it is what it judges by."""
+    asked = any(p.name == "example" and not p.required for p in evaluator.parameters)
+    if not asked or evaluator.dialect is not None or evaluator.language == "python" or evaluator.entry is None:
+        return {}
+    from runner.inputs.evaluators.likely import likely_columns
+    from runner.inputs.evaluators.typescript.entries import keys_of
+
+    if "outputs" not in keys_of(evaluator.source, evaluator.entry, "example"):
+        return {}
+    column = likely_columns({"example": "reference"}, columns).get("example")
+    return {"example.outputs": PLACEHOLDER if column is None else written(column)}
 
 
 def _may_be_meant(evaluator: Evaluator, parameter: str, names: Collection[str]) -> bool:

@@ -121,7 +121,7 @@ function evalcellPart(entry, self, own, { read }) {
   return async (/** @type {any} */ row) => {
     if (ready === null) {
       const found = await self();
-      ready = found[entry] ?? found.default?.[entry] ?? own() ?? (entry === "default" ? found.default : null);
+      ready = found[entry] ?? found.default?.[entry] ?? (await own()) ?? (entry === "default" ? found.default : null);
       if (typeof ready !== "function") throw new ReferenceError(`the script has no function named ${entry}`);
     }
     const inputs = partOf(row, "input", "inputs.", "input");

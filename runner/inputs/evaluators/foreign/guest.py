@@ -66,7 +66,8 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
     name = json.dumps(entry)
     if entry == INLINE:
         return _exported(f"{text}\n", f"evalcellPart({name}, null, {json.dumps(source)})", 0)
-    from runner.inputs.evaluators.foreign.javascript import read_javascript
+    from runner.inputs.evaluators.foreign.javascript import RUNNER, read_javascript
+    from runner.inputs.evaluators.typescript.entries import members_named, owner_of
     from runner.inputs.evaluators.typescript.parse import Module
 
     module = read_javascript(source, entry)
@@ -77,7 +78,10 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
         f"() => {entry}" if entry in module.functions and entry.isidentifier() and entry != "default" else "() => null"
     )
     given = f", {json.dumps(options)}" if options else ""
-    source = Module(source).runnable
+    script = Module(source)
+    if "." in entry and (member := members_named(script, RUNNER).get(entry)) is not None:
+        own = f"async () => {{ const owner = {owner_of(member)}; return (...given) => owner[{member.key}](...given); }}"
+    source = script.runnable
     call = f"evalcellPart({name}, {self}, {own}{given})"
     return _exported(f"{before}{source}\n;{text}\n", call, source.count("\n") + 1)
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from runner.core.errors import EvaluatorError
 from runner.core.text import shown
 from runner.core.types import Parameter
-from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule
+from runner.inputs.evaluators.foreign.module import PATTERN, Class, Function, ScriptModule
+from runner.inputs.evaluators.typescript.entries import members_named
+from runner.inputs.evaluators.typescript.members import methods_of
 from runner.inputs.evaluators.typescript.object_type import pattern_key
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module
 from runner.inputs.evaluators.typescript.signature import read_script
@@ -36,6 +38,8 @@ BUILT_IN = (
 REQUIRED = re.compile(r"""\brequire\s*\(\s*(["'])([^"'\\\n]{1,200})\1\s*\)""")
 PAGES = ("evaluate", "performEval")
 """Functions that pages of tools call without an export."""
+RUNNER = "evaluateRun"
+"""The method that LangSmith calls of an object."""
 _MOST = 255
 _TARGET = re.compile(
     r"""(module(?:\.exports|\[["']exports["']\])|exports)(?:\.default)?(?:\.([\w$]+)|\[["']([^"'\]]+)["']\])?"""
@@ -72,6 +76,8 @@ def read_javascript(source: str, where: str) -> ScriptModule:
         for name, node in script.bindings.items():  # a script that exports nothing is read as if it did
             if found := _function(script, node, name):
                 module.functions.setdefault(name, found)
+    if RUNNER in source:
+        _add_runners(script, module)
     if module.is_common:
         for required in REQUIRED.finditer(source):
             if required[2].removeprefix("node:") not in BUILT_IN:
@@ -82,6 +88,19 @@ def read_javascript(source: str, where: str) -> ScriptModule:
                 why = import_problem(f"node:{plain}" if of_node else required[2]) or f"it is not there; {OPEN}"
                 raise EvaluatorError(f"{where}:{line}: {name} cannot be required: {why}")
     return module
+
+
+def _add_runners(script: Module, module: ScriptModule) -> None:
+    """What has LangSmith's method, by the name of its class or object; a class that needs arguments, without it."""
+    for name, one in members_named(script, RUNNER).items():
+        owner, _, method = name.partition(".")
+        kind = module.classes.setdefault(owner, Class(owner, (), {}, one.node.start_point.row + 1))
+        if function := _function(script, one.node, name):
+            kind.methods[method] = function
+    for name, node in script.bindings.items():
+        kind_node = script.resolved(node)
+        if kind_node.type in CLASSES and RUNNER in methods_of(script, kind_node):
+            module.classes.setdefault(name, Class(name, (), {}, kind_node.start_point.row + 1))
 
 
 def _function(script: Module, node: Node, name: str) -> Function | None:

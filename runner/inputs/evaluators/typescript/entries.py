@@ -164,7 +164,7 @@ def calling(text: str, name: str) -> tuple[str, str]:
         called = f"evalcellOwner[{key}]"
         if _DEFAULT.search(owner):
             lines = "let evalcellOwner;\n"
-            owner = _DEFAULT.sub("(await import(import.meta.url)).default", owner)
+            owner = owner_of(one.member)
             awaits, called = "async ", f"(evalcellOwner ??= {owner})[{key}]"
         else:
             lines = f"const evalcellOwner = {owner};\n"
@@ -174,6 +174,17 @@ def calling(text: str, name: str) -> tuple[str, str]:
     start = common_start(text) if is_common(text) else ""
     source = f"{start}{script.runnable}\n{lines}const evalcellCalled = {awaits}({parameters}) => {called}({given});\n"
     return f"{source}export {{ evalcellCalled as {json.dumps(shown)} }};\n", shown
+
+
+def members_named(script: Module, key: str) -> dict[str, Member]:
+    """By whole name, the functions of this key in classes, instances and objects."""
+    found = {name: one.member for name, one in _callables(script).items()}
+    return {name: one for name, one in found.items() if one is not None and one.key == json.dumps(key)}
+
+
+def owner_of(member: Member) -> str:
+    """The expression of what a function is in, for an async function of the script's module."""
+    return _DEFAULT.sub("(await import(import.meta.url)).default", member.owner)
 
 
 def _refusal(script: Module, text: str, where: str, name: str) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from runner.core.text import listed
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.evidence import reads_object
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     Function,
     ScriptModule,
+    SeveralError,
     instances,
     needed,
     only,
@@ -28,7 +31,9 @@ _OWN = {"output": "outputs", "reference": "reference_outputs", "input": "inputs"
 _SUPPORTED = {"run", "example", "runs", "examples", *_WORDS, "attachments"}
 _OF_RUNS = {*_WORDS, "extra", "metadata", "attachments", "child_runs", "trace_id"}
 JAVASCRIPT_PAGE = "performEval"
+RUNNER = "evaluateRun"
 _JAVASCRIPT = {"run", "example", "inputs", "outputs", "referenceOutputs", "attachments"}
+_EXAMPLE = re.compile(r"\bexample[?!]?\.outputs\b")
 _READ = {
     "output": r"(?:run\.)?outputs",
     "reference": r"(?:referenceOutputs|example\.outputs)",
@@ -68,9 +73,12 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
 
 def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     page = module.functions.get(JAVASCRIPT_PAGE) if entry in (None, JAVASCRIPT_PAGE) else None
-    some = [module.called(entry)] if entry is not None else [*module.functions.values()]
+    runner = None if page else _runner(module, entry)
+    if runner is None and page is None and entry is None and module.classes:
+        return None  # what is beside a class with `evaluateRun` helps it
+    some = [module.called(entry)] if entry is not None else _not_called(module)
     own = [one for one in some if one is not None and (_is_javascript(one, module.source) or named)]
-    function = page or (own[0] if len(own) == 1 else None)
+    function = page or runner or (own[0] if len(own) == 1 else None)
     if function is None:
         return None
     read = _read_keys(module.source)
@@ -80,9 +88,55 @@ def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Fo
         for word, own in _OWN.items()
     }
     columns["reference"] += ("referenceOutputs",)
-    asked = {"reference"} if read["reference"] or "referenceOutputs" in function.parts else set[str]()
-    sure = page is not None or any(part in ("referenceOutputs", "run", "example") for part in function.parts)
+    reads = bool(read["reference"]) or _EXAMPLE.search(module.source) or "referenceOutputs" in function.parts
+    asked = {"reference"} if reads else set[str]()
+    sure = (
+        page is not None
+        or runner is not None
+        or any(part in ("referenceOutputs", "run", "example") for part in function.parts)
+    )
     return Found.of(module, function, sure=sure)._replace(parameters=row(columns, asked))
+
+
+def _runner(module: ScriptModule, entry: str | None) -> Function | None:
+    """What has `evaluateRun`, by its name or by that of its class or object. Raises EvaluatorError for several."""
+    kinds = {
+        name: kind
+        for name, kind in module.classes.items()
+        if entry is not None or not re.search(rf"\b(extends|new)\s+{re.escape(name)}\b", module.source)
+    }
+    found = {one.name: one for kind in (kinds or module.classes).values() for one in kind.methods.values()}
+    if entry in module.classes:
+        found = {name: one for name, one in found.items() if name.startswith(f"{entry}.")}
+    elif entry is not None:
+        return found.get(entry)
+    if len(found) > 1:
+        first = next(iter(found))
+        raise SeveralError(
+            f"{module.where} has {listed(found, 6)}, and each is a LangSmith evaluator; say which: "
+            f'{naming(module.where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
+        )
+    bare = [kind for kind in kinds.values() if not kind.methods and entry in (None, kind.name)]
+    if bare and not found:
+        name = f"evaluator.{RUNNER}"
+        raise SeveralError(
+            f"{module.where}:{bare[0].line}: `{bare[0].name}` is a LangSmith evaluator that cannot be made without "
+            f"arguments; add `const evaluator = new {bare[0].name}(…);`, with your values, to the end of the script, and "
+            f"name {naming(module.where, name)}"
+        )
+    return next(iter(found.values()), None)
+
+
+def _not_called(module: ScriptModule) -> list[Function]:
+    """The functions without those of a run alone that others of the script call: these help."""
+    found = [*module.functions.values()]
+    if any(one.names == ("run",) for one in found):
+        from runner.inputs.evaluators.typescript.parse import Module
+        from runner.inputs.evaluators.typescript.signature import calls
+
+        called = calls(Module(module.source))
+        found = [one for one in found if one.names != ("run",) or one.name not in called]
+    return found
 
 
 def _is_javascript(function: Function, source: str) -> bool:
@@ -194,7 +248,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langsmith",
     title="a LangSmith evaluator",
-    version=6,
+    version=7,
     read=_read,
     program=_program,
     marks="one takes `run` and `example`, or `outputs`, `reference_outputs` and `inputs`",

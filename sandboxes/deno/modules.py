@@ -14,8 +14,11 @@ Modules of Node that are closed to scripts. Some work without permissions: net o
 flags of all Workers.
 """
 
-OPEN = "the modules of Node that are available: node:assert, buffer, crypto, events, path, stream, url, util, zlib"
 _ALONE = "copy the scoring function alone, with what it uses, into a file of its own and run that"
+OPEN = (
+    "the modules of Node that are available: node:assert, buffer, crypto, events, path, stream, url, util, zlib; "
+    f"where another is used outside of scoring only, {_ALONE}"
+)
 NO_MODULES = f"npm packages and other modules are not available to TypeScript evaluators yet; {_ALONE}"
 
 PURE = """

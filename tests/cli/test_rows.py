@@ -79,6 +79,23 @@ def test_without_a_direction_the_line_to_add_is_shown(rows: Path) -> None:
     assert '# output = {kind = "categorical", labels = {"short" = 1, "long" = 0}}' in text
 
 
+@pytest.mark.parametrize(
+    ("name", "lower"),
+    [
+        *(
+            (one, True)
+            for one in ("word_error_rate", "wer", "editDistance", "levenshtein", "perplexity", "rmse", "loss")
+        ),
+        *((one, False) for one in ("overlap", "levenshtein_ratio", "edit_similarity", "answer_score", "computer")),
+    ],
+)
+def test_the_direction_of_an_error_or_a_distance_is_to_minimize(rows: Path, name: str, lower: bool) -> None:
+    (rows / "plain.py").write_text(f"def {name}(output, reference):\n    return float(len(output))\n")
+    text = evalcell("run", f"plain.py:{name}", "rows.jsonl").stdout
+    assert f'direction = "{"minimize" if lower else "maximize"}"}}' in text
+    assert ('or "minimize" where lower is better' in text) is not lower
+
+
 def test_the_line_to_add_scores_the_label_that_says_that_all_is_well(rows: Path) -> None:
     (rows / "plain.py").write_text("def evaluate(output):\n    return len(output) > 4\n")
     labels = '# output = {kind = "categorical", labels = {"True" = 1, "False" = 0}}'

@@ -210,3 +210,22 @@ def test_the_header_for_several_scores_is_ready_to_be_pasted(tmp_path: Path, suf
     again = evaluate(script, [{"output": "x"}]).results[0]
     assert (again.outcome, len(again.outputs)) == ("scored", 2)
     assert again.outputs["exact"].score == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "step", "sign"),
+    [
+        ("python", 'return `dict((f"{a}_{b}", x) for a, one in result.items() for b, x in one.items())`', "#"),
+        ("typescript", "return `Object.fromEntries(Object.entries(result).flatMap(([a, one]) => ", "//"),
+    ],
+)
+def test_objects_in_an_object_say_how_to_make_them_scores(language: Any, step: str, sign: str) -> None:
+    with pytest.raises(InvalidResultError) as told:
+        normalize({"rouge1": {"f1": 1.0, "recall": 1.0}, "rougeL": {"f1": 0.5}}, {}, language)
+    assert step in str(told.value)
+    outputs = ", ".join(f'{name} = {{kind = "continuous"}}' for name in ("rouge1_f1", "rouge1_recall", "rougeL_f1"))
+    assert f"`{sign} outputs = {{{outputs}}}`" in str(told.value)
+    result = {"rouge1": {"f1": 1.0, "recall": 1.0}, "rougeL": {"f1": 0.5}}
+    if language == "python":
+        flat = eval(step.split("`")[1], {"result": result})
+        assert flat == {"rouge1_f1": 1.0, "rouge1_recall": 1.0, "rougeL_f1": 0.5}

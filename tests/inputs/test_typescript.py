@@ -193,11 +193,17 @@ def test_types_that_stand_beside_the_function(source: str, expected: str) -> Non
         ),
         (
             "import fs from 'fs/promises';\n" + GOOD,
-            "it is a module of Node that scripts in a sandbox do not have; the mod",
+            "it is a module of Node that scripts in a sandbox do not have; the modules of Node that are available: "
+            "node:assert, buffer, crypto, events, path, stream, url, util, zlib; where another is used outside of "
+            "scoring only, copy the scoring function alone, with what it uses, into a file of its own and run that",
         ),
         (
             "import fs from 'node:http';\n" + GOOD,
             "'node:http' cannot be imported: scripts in a sandbox have no http; the",
+        ),
+        (
+            "import { readFile } from 'node:fs/promises';\n" + GOOD,
+            "copy the scoring function alone, with what it uses, into a file of its own and run that",
         ),
         ("import x from 'npm:lodash';\n" + GOOD, "'npm:lodash' cannot be imported: npm packages and other modules are"),
         (

@@ -18,6 +18,7 @@ from runner.engine.scoring.gates import figure
 from runner.engine.scoring.summary import Summary
 from runner.engine.scoring.worst import ShownRow, ShownRows
 from runner.inputs.evaluators.header import COMMENTS
+from runner.inputs.evaluators.likely import is_lower_better
 
 LINES = 6
 """Lines of a text that are shown."""
@@ -64,16 +65,18 @@ def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
     table = f"outputs.{name}" if name else "output"
     if summary.count:
         kind = "continuous" if config is None else config.kind
-        line = f'{table} = {{kind = "{kind}", direction = "maximize"}}'
+        lower = any(map(is_lower_better, (name, evaluator.called, *([] if name else [evaluator.name]))))
+        line = f'{table} = {{kind = "{kind}", direction = "{"minimize" if lower else "maximize"}"}}'
+        either = "" if lower else ', or "minimize" where lower is better'
     else:
         own = list(summary.labels)[:4]
         pair = next((pair for pair in _TRUTHS if pair >= {*own}), None)  # one may be in no row
         labels = sorted(pair or own, key=_rank)
         scores = [f"{json.dumps(one)} = {int(n == 0 and _rank(one) < 2)}" for n, one in enumerate(labels)]
-        line = f'{table} = {{kind = "categorical", labels = {{{", ".join(scores)}}}}}'
+        line, either = f'{table} = {{kind = "categorical", labels = {{{", ".join(scores)}}}}}', ""
     why = "Which scores are the worst is not known." if summary.count else "Which labels are the worst is not known."
     where = "below [tool.evalcell] in its header" if config is not None else "in a header"
-    words = f"{why} Say it in the script, {where}:"
+    words = f"{why} Say it in the script, {where}{either}:"
     lines = [f"{mark} {line}"]
     if config is None:
         lines = [f"{mark} /// script", f"{mark} [tool.evalcell]", *lines, f"{mark} ///"]

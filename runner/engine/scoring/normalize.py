@@ -172,6 +172,10 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
         return several and f"; return what `{printable(next(iter(value)), 60)}` holds{several}"
     named = {k: v for k, v in value.items() if k != "explanation" and _MEANT.get(k.lower()) != "explanation"}
     kinds = {name: kind for name, one in named.items() if (kind := _kind_of(one, dialect))}
+    if not kinds and (flat := _flat(value)):
+        return (
+            several := _several(flat, config, dialect)
+        ) and f"; it has objects inside, so return `{dialect.flat}`, where `result` is that{several}"
     if not kinds.keys() - ONLY:
         return ""
     if len(kinds) < 2 and any(key.lower() in _MEANT or suggestion(key, ONLY) for key in kinds):
@@ -190,6 +194,13 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
     if nothing := [name for name in others if named[name] is None]:
         text += f" ({listed(nothing)} is {dialect.none}; where other rows have a number, declare it, too)"
     return text
+
+
+def _flat(value: Mapping[Any, Any]) -> dict[str, Any]:
+    """The values of objects in an object, by both their keys; empty where there is anything else."""
+    if not value or not all(isinstance(inner, dict) and inner for inner in value.values()):
+        return {}
+    return {f"{name}_{key}": one for name, inner in value.items() for key, one in inner.items()}
 
 
 def _of_tool(value: Mapping[Any, Any], dialect: Dialect) -> str:

@@ -14,6 +14,7 @@ from runner.inputs.evaluators.at_load import main_hint
 from runner.inputs.evaluators.beside import next_step
 from runner.inputs.evaluators.returns import tuple_step
 from sandboxes.base import Execution, ScriptError, Status
+from sandboxes.wording import Setting
 
 KINDS: Mapping[Status, ErrorKind] = {
     "error": "raised",
@@ -24,6 +25,7 @@ KINDS: Mapping[Status, ErrorKind] = {
     "no_result": "invalid_result",
 }
 _MESSAGE = 400  # characters of an error's message that a result keeps, and of a hint after it
+_OF_TOOL = re.compile(r"a value of the type (\w+)\.(\w+)")
 _ADVICE = 2000  # of our own messages, which end with the next step
 _NO_SCORE = ScoreTuple(None, None, None)
 _PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
@@ -181,6 +183,11 @@ def error_text(
     hint = hint or next_step(error, evaluator, packages)
     if status == "no_result" and "cannot hold (tuple)" in text:
         hint = tuple_step(evaluator)
+    if status == "no_result" and evaluator.dialect is None and (tool := _OF_TOOL.search(text)):
+        from runner.inputs.evaluators.foreign.tool_results import RESULTS
+
+        if dialect := RESULTS.get(tool[2], {}).get(tool[1]):
+            hint = f"or, if the function was written for that tool, give {Setting('dialect', dialect)}"
     return f"{text.rstrip('.')}; {_line(hint, _ADVICE)}" if hint else text
 
 

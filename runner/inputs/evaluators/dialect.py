@@ -22,6 +22,8 @@ class Dialect(NamedTuple):
     value: Callable[..., str]
     """As `shown`: a value, and the length of what is made of it."""
     quoted_keys: bool
+    flat: str
+    """An expression of `result`, an object of objects, that has all of their values in one."""
 
     def object(self, **properties: str) -> str:
         """An object with these properties, whose values are written already."""
@@ -34,8 +36,13 @@ class Dialect(NamedTuple):
         return self.true if value else self.false
 
 
-PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", shown, quoted_keys=True)
+_PYTHON = 'dict((f"{a}_{b}", x) for a, one in result.items() for b, x in one.items())'
+_TYPESCRIPT = (
+    "Object.fromEntries(Object.entries(result).flatMap(([a, one]) => "
+    'Object.entries(one).map(([b, x]) => [a + "_" + b, x])))'
+)
+PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", shown, True, _PYTHON)
 TYPESCRIPT = Dialect(
-    "TypeScript", "null", "true", "false", "an array", "an object", "a boolean", shown_json, quoted_keys=False
+    "TypeScript", "null", "true", "false", "an array", "an object", "a boolean", shown_json, False, _TYPESCRIPT
 )
 DIALECTS: dict[Language, Dialect] = {"python": PYTHON, "typescript": TYPESCRIPT}

@@ -239,6 +239,19 @@ def _parts(column: str) -> Iterator[str]:
     yield from map("_".join, pairwise(words))
 
 
+_LOWER = re.compile(
+    r"(^|_)(wer|cer|ter|mae|mse|rmse|mape|loss|losses|errors?|err|perplexity|ppl|distances?|dist|edits?|levenshtein|"
+    r"hamming|brier|latency)(_|$)"
+)
+_HIGHER = re.compile(r"sim|ratio|accura|score|match|correct|overlap|reward|free|(^|_)(no|without)_")
+
+
+def is_lower_better(name: str) -> bool:
+    """Whether a score's name says that a lower one is better: an error rate, a distance, a loss."""
+    plain = plain_name(name)
+    return _LOWER.search(plain) is not None and _HIGHER.search(plain) is None
+
+
 def plain_name(name: str) -> str:
     """`modelOutput`, `Model output` and `model-output` are `model_output`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[:100])

@@ -21,6 +21,9 @@ _TOGETHER = re.compile(
 )
 """Words of Opik, MLflow, Langfuse, Weave, pydantic-evals and Inspect for what judges all rows together."""
 
+_RESULT = re.compile(r"\b(Evaluation|EvaluationResults?|Score|Feedback|ScoreResult|MetricResult)\b")
+"""Result objects of tools: a script without one is not looked at for them."""
+
 
 class AsRead(NamedTuple):
     """What a script is read as."""
@@ -66,6 +69,11 @@ def as_read(
             refused = error
         # A script of Langfuse takes one object, as our own may do.
         plain = native is not None and not (language == "typescript" and "observation" in text)
+        if native is not None and dialect is None and language == "python" and (tool := _tool_of(text, where)):
+            try:
+                return as_read(text, where, language, header, tool, NAME, failures)
+            except EvaluatorError:
+                pass  # it can be called as our own alone
         if native is not None and (dialect == NATIVE or (plain and not _unknown(native, header))):
             return AsRead(native)
         if refused is not None and dialect == NATIVE:
@@ -100,6 +108,16 @@ def as_read(
     signature = Signature(found.parameters, found.accepts_any, found.docstring, not found.summary, together)
     versions = (kind.name, found.entry, str(kind.version), failures)
     return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better)
+
+
+def _tool_of(text: str, where: str) -> str | None:
+    """The dialect whose result object `evaluate` returns."""
+    if "import" not in text or not _RESULT.search(text):
+        return None
+    from runner.inputs.evaluators.foreign.module import read_python
+    from runner.inputs.evaluators.foreign.tool_results import tool_of
+
+    return tool_of(read_python(text, where), NAME)
 
 
 def _named(text: str, where: str, language: Language, entry: str) -> AsRead:

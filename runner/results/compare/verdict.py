@@ -18,7 +18,8 @@ FEW = 10
 _EQUAL = 1e-9
 _LARGEST = sys.float_info.max
 SAY_DIRECTION = (
-    'say it in the script\'s header: output = {kind = "continuous", direction = "maximize"}, below [tool.evalcell]'
+    'say it in the script\'s header: output = {kind = "continuous", direction = "maximize"}, below [tool.evalcell]; '
+    '"minimize" where lower is better'
 )
 
 

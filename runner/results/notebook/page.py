@@ -122,8 +122,8 @@ def _rows(shown: ShownRows) -> str:
     title = escape(shown.title)
     if shown.show == "worst" and not shown.directed:
         title += (
-            ' <small style="opacity:.7">direction = "maximize" in the script\'s output config says which scores are '
-            "worst</small>"
+            ' <small style="opacity:.7">direction = "maximize" or "minimize" in the script\'s output config says which '
+            "scores are worst</small>"
         )
     arguments = list(dict.fromkeys(name for row in shown.rows for name in row.arguments))
     header = ["row", "outcome", "score", *(["label"] if any(row.label for row in shown.rows) else [])]

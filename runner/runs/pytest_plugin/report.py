@@ -21,7 +21,8 @@ def report_text(report: Report) -> str:
     if shown.rows:
         lines.append(f"{shown.title}:")
     if not shown.directed:
-        lines.append('  (direction = "maximize" in the script\'s output config says which scores are worst)')
+        which = "in the script's output config says which scores are worst"
+        lines.append(f'  (direction = "maximize" or "minimize" {which})')
     return guarded("\n".join([*lines, *(line for row in shown.rows for line in _row(row))]))
 
 

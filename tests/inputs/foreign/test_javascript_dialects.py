@@ -243,6 +243,7 @@ def test_what_a_script_cannot_have_is_named() -> None:
         ("./helper", "a script is one file, so copy what it needs of that one"),
         ("node:child_process", "scripts in a sandbox have no child_process; the modules of Node that are available"),
         ("timers", "it is not there; the modules of Node"),
+        ("fs", "scripts in a sandbox have no fs; .*; where another is used .* copy the scoring function alone"),
     ):
         with pytest.raises(EvaluatorError, match=f"'{name}' cannot be required: {why}"):
             parse_evaluator(text.replace("'lodash'", f"'{name}'"), "checks.cjs", language="typescript")

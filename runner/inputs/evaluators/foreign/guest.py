@@ -67,7 +67,7 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
     if entry == INLINE:
         return _exported(f"{text}\n", f"evalcellPart({name}, null, {json.dumps(source)})", 0)
     from runner.inputs.evaluators.foreign.javascript import RUNNER, read_javascript
-    from runner.inputs.evaluators.typescript.entries import members_named, owner_of
+    from runner.inputs.evaluators.typescript.members import members_named, owner_of
     from runner.inputs.evaluators.typescript.parse import Module
 
     module = read_javascript(source, entry)

@@ -10,8 +10,7 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import shown
 from runner.core.types import Parameter
 from runner.inputs.evaluators.foreign.module import PATTERN, Class, Function, ScriptModule
-from runner.inputs.evaluators.typescript.entries import members_named
-from runner.inputs.evaluators.typescript.members import methods_of
+from runner.inputs.evaluators.typescript.members import members_named, methods_of
 from runner.inputs.evaluators.typescript.object_type import pattern_key
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module
 from runner.inputs.evaluators.typescript.signature import read_script

@@ -169,7 +169,7 @@ def read_python(source: str, where: str) -> ScriptModule:
 
 def needed(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
     """The vendor's packages that the script needs: those of which it uses more than there are stubs for."""
-    known = {**module.imports, **dict(_imports_inside(module))}
+    known = {**module.imports, **dict(imports_inside(module))}
     used = {name for node in module.nodes() if (name := dotted(node)) and "." in name}
     wholes = [*known.values(), *(module.whole_name(name) for name in used if name.partition(".")[0] in known)]
     # What is looked up in a stub's own members is its part: `braintrust.Score.from_dict`.
@@ -245,7 +245,7 @@ def refuse_arguments(module: ScriptModule, name: str) -> None:
         )
 
 
-def _imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
+def imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
     """What functions import, by the name in them."""
     for node in module.nodes():
         match node:

@@ -16,12 +16,14 @@ from runner.inputs.evaluators.entrypoint import RESULTS, naming
 from runner.inputs.evaluators.python_signature import Signature
 from runner.inputs.evaluators.typescript.members import (
     CALLED,
+    DEFAULT,
     Member,
     member_at,
     members_in,
     members_of,
     methods_of,
     needs_nothing,
+    owner_of,
 )
 from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, NO_FUNCTIONS, Module, TangledError
@@ -43,9 +45,6 @@ if TYPE_CHECKING:
 
 _MOST = 1000
 _HOLD = ("object", "new_expression", "array", *CLASSES)
-_OWNER = "evalcellDefault"
-"""Stands for what the script exports as its default, without a name."""
-_DEFAULT = re.compile(rf"\b{_OWNER}\b")
 
 
 class _Callable(NamedTuple):
@@ -162,9 +161,9 @@ def calling(text: str, name: str) -> tuple[str, str]:
     else:
         owner, key = one.member.owner, one.member.key
         called = f"evalcellOwner[{key}]"
-        if _DEFAULT.search(owner):
+        if (awaited := owner_of(one.member)) != owner:
             lines = "let evalcellOwner;\n"
-            owner = owner_of(one.member)
+            owner = awaited
             awaits, called = "async ", f"(evalcellOwner ??= {owner})[{key}]"
         else:
             lines = f"const evalcellOwner = {owner};\n"
@@ -174,17 +173,6 @@ def calling(text: str, name: str) -> tuple[str, str]:
     start = common_start(text) if is_common(text) else ""
     source = f"{start}{script.runnable}\n{lines}const evalcellCalled = {awaits}({parameters}) => {called}({given});\n"
     return f"{source}export {{ evalcellCalled as {json.dumps(shown)} }};\n", shown
-
-
-def members_named(script: Module, key: str) -> dict[str, Member]:
-    """By whole name, the functions of this key in classes, instances and objects."""
-    found = {name: one.member for name, one in _callables(script).items()}
-    return {name: one for name, one in found.items() if one is not None and one.key == json.dumps(key)}
-
-
-def owner_of(member: Member) -> str:
-    """The expression of what a function is in, for an async function of the script's module."""
-    return _DEFAULT.sub("(await import(import.meta.url)).default", member.owner)
 
 
 def _refusal(script: Module, text: str, where: str, name: str) -> str:
@@ -283,7 +271,7 @@ def _callables(script: Module) -> dict[str, _Callable]:
         if (function := _function(script, node)) is not None:
             found.setdefault(name, _Callable(function, script.annotation(node)))
             continue
-        owner = name if name in script.bindings else _OWNER
+        owner = name if name in script.bindings else DEFAULT
         if owner == name or name == "default":
             for one in islice(members_of(script, name, node, owner), _MOST - len(found)):
                 found.setdefault(one.name, _Callable(one.node, None, one))

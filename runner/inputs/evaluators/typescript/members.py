@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,9 @@ _LOOKED_AT = 2000
 _KEPT = ("Object.freeze", "Object.seal")
 """Calls that return what they are given."""
 CALLED = FUNCTIONS | {"method_definition"}
+DEFAULT = "evalcellDefault"
+"""Stands for what the script exports as its default, without a name."""
+_DEFAULT = re.compile(rf"\b{DEFAULT}\b")
 _CLOSED = ("private", "protected")
 
 
@@ -40,6 +44,25 @@ class Member(NamedTuple):
 def members_of(script: Module, name: str, node: Node, owner: str) -> Iterator[Member]:
     """The functions in what stands there, as far as the text tells them; `owner` is the expression of it."""
     yield from _members(script, name, node, owner, {}, iter(range(_LOOKED_AT)), _DEPTH)
+
+
+def members_named(script: Module, key: str) -> dict[str, Member]:
+    """By whole name, the functions of this key in what has a name or is exported as the default."""
+    named = {name: node for name, node in script.bindings.items() if name != "default"}
+    default = script.exported.get("default")
+    if default is not None and not any(script.resolved(one) == script.resolved(default) for one in named.values()):
+        named["default"] = default
+    every = (
+        one
+        for name, node in named.items()
+        for one in members_of(script, name, node, DEFAULT if name == "default" else name)
+    )
+    return {one.name: one for one in every if one.key == json.dumps(key)}
+
+
+def owner_of(member: Member) -> str:
+    """The expression of what a function is in, in an async function of the script's module."""
+    return _DEFAULT.sub("(await import(import.meta.url)).default", member.owner)
 
 
 def members_in(script: Module, factory: Node, name: str) -> Iterator[Member]:

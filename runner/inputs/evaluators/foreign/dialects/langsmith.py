@@ -121,8 +121,8 @@ def _runner(module: ScriptModule, entry: str | None) -> Function | None:
         name = f"evaluator.{RUNNER}"
         raise SeveralError(
             f"{module.where}:{bare[0].line}: `{bare[0].name}` is a LangSmith evaluator that cannot be made without "
-            f"arguments; add `const evaluator = new {bare[0].name}(…);`, with your values, to the end of the script, and "
-            f"name {naming(module.where, name)}"
+            f"arguments; add `const evaluator = new {bare[0].name}(…);`, with your values, to the end of the script, "
+            f"and name {naming(module.where, name)}"
         )
     return next(iter(found.values()), None)
 

@@ -320,9 +320,9 @@ def _of_list(match: re.Match[str], failure: Failure, place: Place) -> str | None
     if _inside(failure):
         return None
     return (
-        "a list stands where the script works with a text: if its parts are answers that all count, add "
-        "`def evaluate(output, reference): return max(FUNCTION(output, one) for one in reference)` to the script, "
-        f"and run that; for the first one alone give {Setting('mapping.paths', {'PARAMETER': '$.metadata.COLUMN[0]'})}"
+        "a list stands where the script works with a text: if its parts are answers that all count, take the best of "
+        "them in the script, as by `max(FUNCTION(output, one) for one in reference)`; for the first one alone give "
+        f"{Setting('mapping.paths', {'PARAMETER': '$.metadata.COLUMN[0]'})}"
     )
 
 

@@ -193,8 +193,10 @@ class _Script:
 
     def of_class(self, node: ast.ClassDef) -> dict[str, Entry]:
         """The methods that can be called on an instance that is made without arguments, and the instance itself."""
-        methods = self._methods(node)
+        methods = self.methods(node)
         bare = not any(one.required for one in _own(methods["__init__"])) if "__init__" in methods else _is_bare(node)
+        abstract = is_abstract(methods.values())
+        bare = bare and not abstract
         found = {}
         for name, method in methods.items():
             alone = _decorated(method, "staticmethod", "classmethod")
@@ -205,16 +207,16 @@ class _Script:
             found[whole] = _entry(method, _own(method))._replace(
                 name=whole, made=made if name == "__call__" else f"{made}.{name}"
             )
-        if not found and (step := _of_values(node, methods)):
+        if not found and not abstract and (step := _of_values(node, methods)):
             found[node.name] = Entry(node.name, (), line=node.lineno, makes=True, step=step)
         return found
 
-    def _methods(self, node: ast.ClassDef, depth: int = 0) -> dict[str, FunctionNode]:
+    def methods(self, node: ast.ClassDef, depth: int = 0) -> dict[str, FunctionNode]:
         found: dict[str, FunctionNode] = {}
         for base in node.bases:
             above = self.names.get(base.id) if isinstance(base, ast.Name) else None
             if isinstance(above, ast.ClassDef) and depth < _HOPS:
-                found |= self._methods(above, depth + 1)
+                found |= self.methods(above, depth + 1)
         return found | {one.name: one for one in node.body if isinstance(one, FunctionNode)}
 
     def _signed(self, node: ast.AST, depth: int = 0) -> Entry | None:
@@ -228,7 +230,7 @@ class _Script:
                 return self._signed(self.names[name], depth + 1)
             case ast.Attribute(value=ast.Call() as made, attr=method):
                 kind = self._made(made)
-                found = None if kind is None else self._methods(kind).get(method)
+                found = None if kind is None else self.methods(kind).get(method)
                 return None if found is None else _entry(found, _own(found))
             case ast.Call(func=func, args=given):
                 return self._of_call(node, func, given, depth)
@@ -236,7 +238,7 @@ class _Script:
 
     def _of_call(self, node: ast.Call, func: ast.expr, given: list[ast.expr], depth: int) -> Entry | None:
         if (kind := self._made(node)) is not None:
-            called = self._methods(kind).get("__call__")
+            called = self.methods(kind).get("__call__")
             return None if called is None else _entry(called, _own(called))
         last = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
         if last == "partial" and given:
@@ -278,6 +280,11 @@ def _own(method: FunctionNode) -> tuple[Parameter, ...]:
 
 def _decorated(method: FunctionNode, *names: str) -> bool:
     return any(isinstance(one, ast.Name) and one.id in names for one in method.decorator_list)
+
+
+def is_abstract(methods: Iterable[FunctionNode]) -> bool:
+    """Whether a class of these methods, with those above it, cannot be made: one of them is for others to define."""
+    return any(ast.unparse(one).endswith("abstractmethod") for each in methods for one in each.decorator_list)
 
 
 def _of_values(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
@@ -421,6 +428,12 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
                 f"{where}: `{word}` is a class; name a method of it: "
                 f"{which(methods, where) or listed(e.name for e in methods)}"
             )
+        if is_abstract(script.methods(node).values()):
+            below = [
+                one for one, kind in script.names.items() if isinstance(kind, ast.ClassDef) and _extends(kind, first)
+            ]
+            step = f"name one that extends it: {listed(below, 6)}" if below else "name a class that extends it"
+            return f"{where}: `{word}` is an abstract class, of which none can be made; {step}"
         init = "needs arguments, or has no method that takes a row"
         return f"{where}: `{word}` is a class that {init}; {own}: {naming(where, 'scorer')}"
     if node is not None and first == name:
@@ -430,6 +443,10 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
         )
     found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'nothing that can be called'}"
     return f"{where} has no function `{word}`{suggestion(name, entries)}; {found}"
+
+
+def _extends(kind: ast.ClassDef, name: str) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == name for base in kind.bases)
 
 
 def refuse_unmade(source: str, where: str, name: str | None) -> None:

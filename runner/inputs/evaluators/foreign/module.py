@@ -213,8 +213,17 @@ def instances(module: ScriptModule, kinds: Mapping[str, Function], functions: bo
 
 
 def maker_of(module: ScriptModule, name: str) -> str:
-    """What is called where a name gets its value: `Contains` of `metric = Contains("a")`; else the name."""
+    """
+    What is called where a name gets its value: `Contains` of `metric = Contains("a")`; else the name.
+
+    `Judge.scorer` of `metric = Judge("a").scorer()`.
+    """
     value = module.values.get(name)
+    match value:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id=kind)), attr=method)) if (
+            kind in module.classes
+        ):
+            return f"{kind}.{method}"
     return dotted(value.func) if isinstance(value, ast.Call) else name
 
 

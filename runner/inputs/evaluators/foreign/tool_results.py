@@ -50,6 +50,6 @@ def _makers(module: ScriptModule, entry: str) -> Iterator[ast.AST]:
         )
         for each in inside:
             called = each.value if isinstance(each, ast.Await) else each
-            if isinstance(called, ast.Call) and isinstance(called.func, ast.Name) and called.func.id != entry:
-                if isinstance(helper := module.names.get(called.func.id), CallableNode):
-                    yield helper
+            name = called.func.id if isinstance(called, ast.Call) and isinstance(called.func, ast.Name) else entry
+            if name != entry and isinstance(helper := module.names.get(name), CallableNode):
+                yield helper

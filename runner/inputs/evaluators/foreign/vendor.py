@@ -11,15 +11,16 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import printable
+from runner.core.text import listed, printable
 from runner.core.types import Evaluator, Parameter
-from runner.inputs.evaluators.entries import callers_of
+from runner.inputs.evaluators.entries import callers_of, is_abstract
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     Class,
     Function,
     ScriptModule,
     SeveralError,
+    arguments_of,
     dotted,
     function_of,
     instances,
@@ -31,9 +32,14 @@ from runner.inputs.evaluators.foreign.reads import asks, case_reads, keywords, m
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python_signature import FunctionNode, parse
+from sandboxes.wording import Setting
 
 _GOLD = ("reference", "expected", "expected_output", "ground_truth", "target")
 """Parameters that a function needs, although they have a default, where it asks nowhere whether they are there."""
+_JUDGES = re.compile(
+    r"mlflow\.genai\.(judges\.|make_judge$|scorers\.(Guidelines|ExpectationsGuidelines|Correctness|Safety|Relevance|"
+    r"Retrieval|Equivalence|Completeness|Fluency|Summarization|Conversation|UserFrustration|ToolCall|Role|Knowledge))"
+)
 _MODEL = re.compile(r"(^|_)(llm|model|judge|client|embeddings?)(_|$)")
 
 
@@ -104,8 +110,9 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
         error.sure = True
         raise
     if candidate is None:
-        if inside and (entry is None or entry in inside):
-            raise SeveralError(_call(module, entry or next(iter(inside)), inside, title))
+        asked = [one for one in inside if entry in (None, one, one.partition(".")[0])]
+        if asked:
+            raise SeveralError(_call(module, asked[0], inside, title))
         return None
     name, function = candidate
     if not vendor.settable:
@@ -138,10 +145,15 @@ def _asks_model(module: ScriptModule, name: str, vendor: Vendor) -> str:
 
 
 def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, Function]:
-    """By the function of the script that makes it: what is decorated as the vendor's inside that."""
+    """By the function or method of the script that makes it: what is decorated as the vendor's inside that."""
     found: dict[str, Function] = {}
-    for name, node in module.names.items():
-        for inner in ast.walk(node) if isinstance(node, FunctionNode) and name in module.functions else ():
+    makers = {name: node for name, node in module.names.items() if name in module.functions}
+    for name in module.classes:
+        methods = _methods_of(module, name)
+        if not is_abstract(methods.values()):
+            makers |= {f"{name}.{one}": node for one, node in methods.items()}
+    for name, node in makers.items():
+        for inner in ast.walk(node) if isinstance(node, FunctionNode) else ():
             if isinstance(inner, FunctionNode) and inner is not node:
                 marks = [dotted(one.func if isinstance(one, ast.Call) else one) for one in inner.decorator_list]
                 if any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in marks):
@@ -149,17 +161,46 @@ def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, Function]:
     return found
 
 
+def _methods_of(module: ScriptModule, name: str, depth: int = 0) -> dict[str, FunctionNode]:
+    """The methods of a class and of those of the script above it."""
+    node = module.names.get(name)
+    if not isinstance(node, ast.ClassDef) or depth > 20:
+        return {}
+    above = {
+        key: one
+        for base in reversed(module.classes[name].bases if name in module.classes else ())
+        for key, one in _methods_of(module, base, depth + 1).items()
+    }
+    return above | {one.name: one for one in node.body if isinstance(one, FunctionNode)}
+
+
 def _call(module: ScriptModule, maker: str, inside: Mapping[str, Function], title: str) -> str:
-    """What to write where only a function of the script makes what a row is scored with."""
-    asked = [f"{one}=…" for one in module.functions[maker].required]
+    """What to write where only a function or method of the script makes what a row is scored with."""
+    kind, dot, method = maker.rpartition(".")
+    required = [*module.functions[maker].required] if not dot else [*arguments_of(module, kind)]
+    asked = ", ".join(f"{one}=…" for one in required)
     needs = " with what it needs" if asked else ""
-    models = [f"`{one}`" for one in module.functions[maker].required if _MODEL.search(one)]
+    models = [f"`{one}`" for one in required if _MODEL.search(one)]
     model = f"; {', '.join(models)} is for the script to make, as evalcell brings no model" if models else ""
+    if judges := _judges(module, kind or maker):
+        model += (
+            f"; it asks a model, by `{judges[0]}`, and evalcell brings none: let the script reach yours with "
+            f"{Setting('sandbox.network', True)}, and give its key with {Setting('sandbox.env', ['NAME'])}"
+        )
+    made = f"{kind}({asked}).{method}()" if dot else f"{maker}({asked})"
+    others = [one for one in inside if one != maker]
+    also = f"; {listed(others, 4)} {'make' if others[1:] else 'makes'} one, too" if dot and others else ""
     return (
         f"{module.where}:{inside[maker].line}: `{inside[maker].name}` is {title} that only `{maker}` makes: call it "
-        f"at the end of the script{needs}, as `metric = {maker}({', '.join(asked)})`, and name "
-        f"{module.where}:metric{model}"
+        f"at the end of the script{needs}, as `metric = {made}`, and name {module.where}:metric{also}{model}"
     )
+
+
+def _judges(module: ScriptModule, name: str) -> list[str]:
+    """What a function or class of the script uses of MLflow that asks a model."""
+    node = module.names.get(name) or ast.Pass()
+    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & module.imports.keys()
+    return sorted(one for one in used if _JUDGES.match(module.imports[one]))
 
 
 def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Vendor) -> tuple[Parameter, ...]:

@@ -290,7 +290,11 @@ def is_abstract(methods: Iterable[FunctionNode]) -> bool:
 def _of_values(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
     """What to write for a class that takes a row's values when it is made, and judges them without any more."""
     made = methods.get("__init__")
-    judges = [name for name, one in methods.items() if _own(one) == () and (name == "__call__" or name[0] != "_")]
+    judges = [
+        name
+        for name, one in methods.items()
+        if _own(one) == () and (name == "__call__" or name[0] != "_") and _returned(one) is None
+    ]
     required = [] if made is None else [one.name for one in _own(made) if one.required]
     takes_row = [one for name, one in methods.items() if name[0] != "_" and any(p.required for p in _own(one))]
     if made is None or not judges or not required or len(required) > _MOST or takes_row:
@@ -456,7 +460,9 @@ def refuse_unmade(source: str, where: str, name: str | None) -> None:
         return
     tree = parse(source, where)
     node = names_of(tree.body).get(first)
-    own = {one.name for one in node.body if isinstance(one, FunctionNode)} if isinstance(node, ast.ClassDef) else ()
+    inside = node.body if isinstance(node, ast.ClassDef) else []
+    # What a method makes is judged by, and not the method: a tool's own reading says how to name it.
+    own = {one.name for one in inside if isinstance(one, FunctionNode) and _returned(one) is None}
     entries = python_entries(tree.body)
     if method in own and first in entries and entries[first].step:
         raise EvaluatorError(f"{where}: {entries[first].step}")

@@ -91,7 +91,7 @@ def test_without_a_direction_the_line_to_add_is_shown(rows: Path) -> None:
 )
 def test_the_direction_of_an_error_or_a_distance_is_to_minimize(rows: Path, name: str, lower: bool) -> None:
     (rows / "plain.py").write_text(f"def {name}(output, reference):\n    return float(len(output))\n")
-    text = evalcell("run", f"plain.py:{name}", "rows.jsonl").stdout
+    text = evalcell("run", f"plain.py:{name}", "rows.jsonl", COLUMNS="200").stdout
     assert f'direction = "{"minimize" if lower else "maximize"}"}}' in text
     assert ('or "minimize" where lower is better' in text) is not lower
 

@@ -123,8 +123,8 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
             raise EvaluatorError(
                 f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has; {step}"
             )
-    if asked := _asks_model(module, maker_of(module, name), vendor):
-        raise EvaluatorError(f"{module.where}:{function.line}: {name} asks a model by {asked}, and evalcell calls none")
+    if model := _asks_model(module, maker_of(module, name), vendor):
+        raise EvaluatorError(f"{module.where}:{function.line}: {name} asks a model by {model}, and evalcell calls none")
     words = f"{name}({', '.join(function.names)})" if "." not in function.name else function.words
     return Found(
         name,

@@ -122,7 +122,7 @@ def parse_evaluator(
     signature = script.signature
     names = [parameter.name for parameter in signature.parameters]
     for mapped in (*header.mapping.paths, *header.mapping.literals):
-        if mapped not in names and not signature.accepts_any:
+        if not {mapped, mapped.partition(".")[0]} & {*names} and not signature.accepts_any:
             raise EvaluatorError(
                 f"{where}: the header maps `{printable(mapped, 60)}`, which is not a parameter of "
                 f"{script.called}({', '.join(names)}){suggestion(mapped, names)}"

@@ -23,7 +23,7 @@ _ABSENT = object()
 _FEW = 16
 """Parameters that may each have the whole row, however large it is."""
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[^\s.\[\]]+)?")
-"""What a script of a dialect may be given: `threshold`, `vars.question`."""
+"""What a script that takes any name may be given: `threshold`, and a part of an object, `item.price`."""
 _OUTPUT = re.compile(r"""\$(\.output|\[["']output["']\])(?![\w-])""")
 
 
@@ -264,7 +264,12 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: 
         evaluator = evaluator.model_copy(update={"mapping": _renamed(evaluator.mapping, aliases, parts)})
     parameters = (*evaluator.parameters, *_any_names(evaluator, asked))
     sources = (one for parameter in parameters for one in _sources(parameter, evaluator, asked))
-    return Binding(sources, timeout, resolved)
+    binding = Binding(sources, timeout, resolved)
+    if evaluator.dialect is not None and (others := [one.name for one in parameters[len(evaluator.parameters) :]]):
+        from runner.inputs.evaluators.foreign.taken import unread  # here: as above
+
+        binding.notes += [note] if (note := unread(evaluator, others)) else []
+    return binding
 
 
 def _unread(resolved: Resolved) -> Iterator[str]:
@@ -299,11 +304,15 @@ def _sources(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) ->
             yield source
         return
     asks = _asks(evaluator, parameter.name)
-    for name in every:
-        source = _source(Parameter(name=name, positional_only=parameter.positional_only), evaluator, asked)
+    parts = [
+        _source(Parameter(name=name, positional_only=parameter.positional_only), evaluator, asked) for name in every
+    ]
+    same = all(one is None or _is_literal(one) for one in parts)
+    given_as = _given_as(evaluator, parameter.name) if same else parameter.name
+    for source in parts:
         if source is not None:
-            key = name.removeprefix(head)
-            yield source._replace(given_as=parameter.name, part=(parameter.name, key), may_lack=key in asks)
+            key = source.name.removeprefix(head)
+            yield source._replace(given_as=given_as, part=(parameter.name, key), may_lack=key in asks)
 
 
 def _asks(evaluator: Evaluator, parameter: str) -> set[str]:
@@ -388,14 +397,25 @@ def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
         head, dot, key = name.partition(".")
         if name in names or (dot and key and head in names):
             continue
+        if (why := dropped(evaluator, name)) is not None:
+            raise MappingError(why)
         if not evaluator.accepts_any:
             if name in ROLES:
                 why = f", nor one that is known to take it; {_step(evaluator, mapping.paths.get(name))}"
             else:
                 why = f"{suggestion(name, (*names, *ROLES))}; its parameters are {listed(names)}"
             raise MappingError(f"{_signature(evaluator)} has no parameter `{printable(name, 60)}`{why}")
-        if not name.isidentifier() and (evaluator.dialect is None or not _DOTTED.fullmatch(name)):
+        if not _DOTTED.fullmatch(name):
             raise MappingError(f"`{printable(name, 60)}` cannot be a parameter's name; use letters, digits and _")
+
+
+def dropped(evaluator: Evaluator, name: str) -> str | None:
+    """Why a script of another tool would never see what is mapped to a name beside a row's; None if it may."""
+    if evaluator.dialect is None or name.partition(".")[0] in {*_aliases(evaluator), *BY_NAME}:
+        return None
+    from runner.inputs.evaluators.foreign.taken import refusal  # here: few mappings name what no row has
+
+    return refusal(evaluator, name)
 
 
 def _step(evaluator: Evaluator, column: str | None) -> str:
@@ -411,8 +431,14 @@ def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
     """The parameters that are mapped into `**kwargs`."""
     known = {parameter.name for parameter in evaluator.parameters}
     own = evaluator.mapping
-    names = dict.fromkeys((*own.paths, *own.literals, *asked.paths, *asked.literals))
-    return [Parameter(name=name) for name in names if name not in known and name.partition(".")[0] not in known]
+    names = (*own.paths, *own.literals, *asked.paths, *asked.literals)
+    heads = {name: name.partition(".")[0] for name in names}
+    others = {name: head for name, head in heads.items() if head not in known and name not in known}
+    if evaluator.dialect is not None and others:
+        from runner.inputs.evaluators.foreign.taken import splits  # here: as above
+
+        others = {name: name if splits(evaluator, head) else head for name, head in others.items()}
+    return [Parameter(name=name) for name in dict.fromkeys(others.values())]
 
 
 def _document(case: Case) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from runner.core.errors import InputError, OutputError
 from runner.core.text import listed, printable, whole
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
+from runner.inputs.evaluators.mapping import dropped
 from runner.inputs.evaluators.roles import takes
 from runner.results.output.folder import is_folder
 from runner.results.output.links import refuse_links
@@ -166,7 +167,7 @@ def shared(
 def has(evaluator: Evaluator, parameter: str) -> bool:
     """Whether a parameter of this name, or one that takes the role of this name, may be mapped."""
     return (
-        evaluator.accepts_any
+        (evaluator.accepts_any and dropped(evaluator, parameter) is None)
         or any(one.name == parameter for one in evaluator.parameters)
         or takes(evaluator, parameter)
     )

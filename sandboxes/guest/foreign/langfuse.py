@@ -94,17 +94,18 @@ def wrap(source: str, entry: str, page: bool, summary: bool) -> Callable[..., An
     if page:
         function = named(load_page(source), entry)
         own: dict[str, bool] = {}
+        takes_any = False
     else:
         stub("langfuse", Evaluation=Evaluation)
         stub("langfuse.experiment", Evaluation=Evaluation)
         function = named(load(source), entry)
-        own, _ = parameters(function)
+        own, takes_any = parameters(function)
 
     def given(row: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if page:
             return (context_of(row),), {}
         values = {"input": row.get("input"), "output": row.get("output"), "expected_output": row.get("reference")}
-        return (), {**values, "metadata": row.get("metadata"), **defaults(row, own, _KEYWORDS)}
+        return (), {**values, "metadata": row.get("metadata"), **defaults(row, row if takes_any else own, _KEYWORDS)}
 
     def summed(results: list[dict[str, Any]], **settings: Any) -> Any:
         rows = [(one.get("id"), {**settings, **one["arguments"]}) for one in results]

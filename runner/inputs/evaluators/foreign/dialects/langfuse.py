@@ -101,7 +101,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langfuse",
     title="a Langfuse evaluator",
-    version=4,
+    version=5,
     read=_read,
     program=_program,
     languages=("python", "typescript"),

@@ -1,0 +1,166 @@
+"""What a script of another tool can be given beside a row's own words: what it would drop is refused before a run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from typing import NamedTuple
+
+from runner.core.text import listed, printable, suggestion
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.foreign.dialects.langfuse import PAGE
+from runner.inputs.evaluators.foreign.javascript import read_javascript
+from runner.inputs.evaluators.foreign.module import Function, ScriptModule, maker_of, read_python
+from runner.inputs.evaluators.foreign.reads import keys_of
+from runner.inputs.evaluators.foreign.types import DATA
+from runner.inputs.evaluators.python_signature import FunctionNode
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "promptfoo": ("vars", "providerResponse", "context"),
+    "openai": ("item", "sample"),
+    "lm-eval": ("doc",),
+    "trl": ("column", "set"),
+}
+"""By dialect: the objects that its part in the guest makes of dotted names itself; any other is one of its own."""
+_ALL_ITSELF = "langsmith"
+_FIXED = ("openai", "lm-eval", "mlflow")
+"""A function of these is given its tool's own objects, and nothing else."""
+_BY_NAME = ("langfuse", "braintrust", "trl", "opik", "phoenix", "ragas", "weave", "inspect")
+"""A function of these is given what its parameters name."""
+_MADE = ("deepeval", "inspect", "mlflow", "pydantic-evals")
+"""A class of these gets its arguments by `--set`, which an instance of the script has already."""
+_FILLED = {"braintrust": ("id", "tags", "trace")}
+_METHODS = {"opik": "score", "weave": "score", "trl": "__call__"}
+
+
+class Taken(NamedTuple):
+    """What a script takes."""
+
+    words: str
+    """How the script declares it: `M.score(output, item)`."""
+    names: tuple[str, ...]
+    rest: ast.arg | None = None
+    """Its `**kwargs`."""
+    read: tuple[str, ...] | None = None
+    """The names that it reads of these, where it does nothing else with them."""
+
+
+def splits(evaluator: Evaluator, head: str) -> bool:
+    """Whether the dialect's part in the guest takes `head.key` by that whole name."""
+    return evaluator.dialect == _ALL_ITSELF or head in PARTS.get(evaluator.dialect or "", ())
+
+
+def refusal(evaluator: Evaluator, name: str) -> str | None:
+    """Why a script of a dialect cannot be given a name that is none of a row's; None if it can, or may be able to."""
+    assert evaluator.dialect is not None
+    head, dot, _ = name.partition(".")
+    if (dot and splits(evaluator, head)) or (own := _taken(evaluator)) is None:
+        return None
+    if own.rest is not None or head in own.names:
+        return None
+    key = printable(name.rpartition(".")[2], 60)
+    step = {"openai": f"write `item.{key}`, or `sample.{key}`", "lm-eval": f"write `doc.{key}`"}.get(evaluator.dialect)
+    near = suggestion(head, own.names)
+    return f"{own.words} has no parameter `{printable(head, 60)}`{near}; {step or 'leave it out'}"
+
+
+def unread(evaluator: Evaluator, names: Collection[str]) -> str | None:
+    """That a script reads none of these of its `**kwargs`, as far as its text tells it."""
+    own = _taken(evaluator) if evaluator.dialect and names else None
+    if own is None or own.rest is None or own.read is None:
+        return None
+    heads = dict.fromkeys(name.partition(".")[0] for name in names)
+    lost = [one for one in heads if one not in (*own.names, *own.read)]
+    if not lost:
+        return None
+    reads = f"reads {listed(own.read)} of" if own.read else "reads nothing of"
+    return f"{own.words} does nothing with {listed(lost)}: it {reads} its **{own.rest.arg}"
+
+
+def _taken(evaluator: Evaluator) -> Taken | None:
+    """None where the script's text does not tell it."""
+    dialect, entry = evaluator.dialect or "", evaluator.entry or ""
+    if dialect == "openai" and entry == DATA:
+        return Taken("the grader", ())
+    if not evaluator.evaluates or entry.startswith("<"):
+        return None
+    if evaluator.language == "typescript":
+        return Taken(f"{PAGE}(ctx)", ()) if dialect == "langfuse" else _of_javascript(evaluator, entry)
+    module = read_python(evaluator.source, evaluator.name)
+    made = isinstance(module.values.get(entry), ast.Call) and maker_of(module, entry) in module.classes
+    if made and dialect in _MADE:
+        return _of_instance(module, entry, dialect)
+    function = _function(module, entry, dialect)
+    if function is None:
+        return None
+    if dialect in _FIXED or (dialect == "langfuse" and entry == PAGE and function.required[:1] not in _keyword()):
+        return Taken(function.words, ())
+    if dialect not in _BY_NAME:
+        return None
+    names = tuple(one for one in function.names if one not in _FILLED.get(dialect, ()))
+    node = module.definition(function.name)
+    rest = node.args.kwarg if isinstance(node, FunctionNode) else None
+    if function.accepts_any and rest is None:
+        return None
+    return Taken(function.words, names, rest, _reads(node, rest) if isinstance(node, FunctionNode) else None)
+
+
+def _keyword() -> tuple[tuple[str, ...], ...]:
+    """How the required parameters of one of Langfuse's SDK begin; that of its page takes one object."""
+    return ((), *((one,) for one in ("input", "output", "expected_output", "metadata")))
+
+
+def _of_javascript(evaluator: Evaluator, entry: str) -> Taken | None:
+    """A function that takes its object apart, with nothing for the rest."""
+    if evaluator.dialect != "braintrust":
+        return None
+    function = read_javascript(evaluator.source, evaluator.name).called(entry)
+    if function is None or not function.parts or "..." in evaluator.source:
+        return None
+    return Taken(f"{function.name}({{ {', '.join(function.parts)} }})", function.parts)
+
+
+def _of_instance(module: ScriptModule, entry: str, dialect: str) -> Taken | None:
+    """An instance takes no arguments any more; a case of deepeval may have further attributes."""
+    return None if dialect == "deepeval" else Taken(f"`{entry}`, which the script has made,", ())
+
+
+def _function(module: ScriptModule, entry: str, dialect: str) -> Function | None:
+    """What the tool calls: a function, or a method that the script itself has, and no other of its class could fill."""
+    kind = module.classes.get(maker_of(module, entry))
+    if kind is None:
+        return None if entry in module.values else module.called(entry)
+    method = kind.methods.get(_METHODS.get(dialect, ""))
+    if method is None or dialect != "weave":
+        return method
+    node = module.names.get(kind.name)
+    if "__init__" in kind.methods or not all(one.startswith("weave.") for one in kind.bases):
+        return None
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    fields = [one.target.id for one in body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)]
+    own = [one for one in (*fields, "name", "description", "column_map") if one not in method.names]
+    template = method.parameters[0] if method.parameters else None
+    more = () if template is None else tuple(template.model_copy(update={"name": one}) for one in own)
+    return method._replace(parameters=(*method.parameters, *more))
+
+
+def _reads(node: FunctionNode, rest: ast.arg | None) -> tuple[str, ...] | None:
+    """The keys that a function reads of its `**kwargs`; None if it does anything else with them."""
+    if rest is None:
+        return None
+    every = [one for one in ast.walk(node) if isinstance(one, ast.Name) and one.id == rest.arg]
+    found = [key.name for key in keys_of(node, rest.arg)]
+    owners = [
+        one
+        for one in ast.walk(node)
+        if isinstance(one, ast.Subscript | ast.Attribute | ast.Compare)
+        for child in ast.iter_child_nodes(one)
+        if child in every
+    ]
+    literal = all(
+        (isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Constant))
+        or (isinstance(one, ast.Attribute) and one.attr == "get")
+        or (isinstance(one, ast.Compare) and isinstance(one.left, ast.Constant))
+        for one in owners
+    )
+    return tuple(found) if len(owners) == len(every) and literal else None

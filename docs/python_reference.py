@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 
 import runner
 from runner.core import types
-from runner.engine.scoring import worst
+from runner.engine.scoring import shown_rows
 from runner.inputs.datasets import dataset
 from runner.results.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, RunInfo
 from runner.server.service.types import Checked, RunEvent
@@ -94,7 +94,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel | Record]]:
 
 def _words() -> dict[str, str]:
     """The literals and the unions that annotations name."""
-    literals = {name: value for module in (types, models, worst, dataset) for name, value in vars(module).items()}
+    literals = {name: value for module in (types, models, shown_rows, dataset) for name, value in vars(module).items()}
     found = {name: value for name, value in sorted(literals.items()) if get_origin(value) is Literal}
     words = {name: ", ".join(f"`{value}`" for value in get_args(alias)) for name, alias in found.items()}
     return words | {

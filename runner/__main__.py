@@ -32,7 +32,7 @@ def _leave_folder() -> None:
 
 def _refuse_hidden(error: Exception) -> NoReturn:
     """End with what hides a module that is needed; raise the error where nothing does."""
-    from runner.cli.hidden import cannot_import
+    from runner.cli.shadowed_module import cannot_import
 
     if "--debug" in sys.argv or (why := cannot_import(error, starting=True)) is None:
         raise error

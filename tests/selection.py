@@ -96,7 +96,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "tests/inputs/foreign/",
     ),
     "pool": ("runner/runs/pool/", "sandboxes/wasm/lanes.py", _VERSIONS),
-    "store": ("runner/results/store/", "runner/runs/stored.py", "runner/results/output/sinks.py", _VERSIONS),
+    "store": ("runner/results/store/", "runner/runs/store_references.py", "runner/results/output/sinks.py", _VERSIONS),
     "server": (
         "runner/server/http/",
         "runner/server/service/",

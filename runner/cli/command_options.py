@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from runner.cli import values
-from runner.cli.headings import option_of
+from runner.cli.option_groups import option_of
 from runner.core.errors import InputError
 from runner.core.settings import SETTINGS, value_of
 from runner.core.text import near, printable, whole, why
 from runner.core.types import Evaluator, InputMapping
 from runner.engine.request import RunRequest
 from runner.runs.flat import LANGUAGES, flat_request
-from runner.runs.stored import find
+from runner.runs.store_references import find
 from sandboxes.env import all_variables as variables
 from sandboxes.refusals import VARIABLE_NAME
 

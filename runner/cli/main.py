@@ -94,7 +94,7 @@ def _words(error: Exception, given: Sequence[str]) -> tuple[str, int]:
     if short := why(error):
         return f": {short}", COULD_NOT_JUDGE
     if isinstance(error, ImportError | AttributeError):
-        from runner.cli.hidden import cannot_import
+        from runner.cli.shadowed_module import cannot_import
 
         if hidden := cannot_import(error, starting=False):
             return f": {hidden}", COULD_NOT_JUDGE

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.headings import Command as Command
-from runner.cli.headings import Decorator, option, option_of, several
-from runner.cli.headings import Plain as Plain
+from runner.cli.option_groups import Command as Command
+from runner.cli.option_groups import Decorator, option, option_of, several
+from runner.cli.option_groups import Plain as Plain
 from runner.core.entry_points import offered as offered_at
 from runner.core.settings import ALLOWED, HEADINGS, RESULTS, ROWS, SANDBOX, SETTINGS, value_of
 

@@ -9,8 +9,8 @@ from typing import Any
 from runner.core.errors import MappingError
 from runner.core.text import printable
 from runner.core.types import Evaluator, ResultError
+from runner.engine.scoring.aggregate_rows import Gathered, GatherError
 from runner.engine.scoring.figures import Figures, InvalidFiguresError, figures_of
-from runner.engine.scoring.gathered import Gathered, GatherError
 from runner.engine.scoring.outcome import KINDS, error_text
 from runner.inputs.evaluators.program import aggregate_program
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox

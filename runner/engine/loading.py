@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from runner.core.types import Evaluator
 from runner.engine.aggregate import Unscored
-from runner.engine.apart import with_apart
-from runner.engine.batched import BatchedProgram, is_batched
+from runner.engine.batch_program import BatchedProgram, is_batched
+from runner.engine.subcalls import with_apart
 from runner.inputs.evaluators.program import program
 from sandboxes.base import Limits, Program, Sandbox
 from sandboxes.shield import finish

@@ -11,16 +11,16 @@ from time import perf_counter
 from typing import TypeAlias
 
 from runner.core.types import Case, Evaluator, InputMapping, Result
-from runner.engine.batched import is_batched, least_rows
+from runner.engine.batch_program import is_batched, least_rows
 from runner.engine.batches import BATCH_ROWS, shared_batch
-from runner.engine.fit import refuse_unfit
+from runner.engine.compatibility import refuse_unfit
 from runner.engine.loading import Loading, load_evaluator
+from runner.engine.ordered_results import most_waiting, take_results
 from runner.engine.prefetch import Prefetcher
 from runner.engine.row import Known, Row
 from runner.engine.rows import Keep, RowFactory
 from runner.engine.scoring.outcome import ResultFactory
-from runner.engine.window import most_waiting, take_results
-from runner.inputs.evaluators.given import Fill, Hash, fill_and_hash
+from runner.inputs.evaluators.call_inputs import Fill, Hash, fill_and_hash
 from sandboxes.base import Call, Execution, Limits, Sandbox
 from sandboxes.errors import SandboxLostError
 from sandboxes.groups import one_by_one

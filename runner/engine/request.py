@@ -15,15 +15,15 @@ from runner.core.settings import FileSettings, LocalSettings, Name
 from runner.core.text import printable
 from runner.core.types import Case, Evaluator, Result
 from runner.engine.aggregate import Aggregation
-from runner.engine.fit import refuse_unfit
+from runner.engine.compatibility import refuse_unfit
 from runner.engine.local import Watch, score_grouped
 from runner.engine.row import Known
 from runner.inputs.datasets.column_notes import default_notes, misfit_notes, setting_notes
 from runner.inputs.datasets.dataset import Dataset, open_dataset
 from runner.inputs.datasets.frames import FrameRows
-from runner.inputs.datasets.lacking import Cases, refuse_lacking
-from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.notes import RowNotes
+from runner.inputs.datasets.peekable_cases import Lookahead
+from runner.inputs.datasets.required_columns import Cases, refuse_lacking
 from runner.inputs.datasets.row_columns import RowColumns, parse_column
 from runner.inputs.datasets.rows import Reading, cases_from_rows
 from runner.inputs.datasets.shapes import refuse_shapes
@@ -254,7 +254,7 @@ def prepare(
 
     `evaluator` is the request's evaluator, if it was read already. `worked`: the rows are worked examples, which may
     map parameters themselves. `lock` is the name of the lock file for messages. `stored` is the path of the dataset, if
-    the request names one of the store; `runner.runs.stored.prepare` finds it.
+    the request names one of the store; `runner.runs.store_references.prepare` finds it.
 
     A parameter without a column is refused when the dataset is opened: only then is it known which columns there are.
 

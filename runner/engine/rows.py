@@ -12,7 +12,7 @@ from runner.core.types import Case
 from runner.engine.loading import Loading
 from runner.engine.row import Known, Row, seed_of
 from runner.engine.scoring.outcome import ResultFactory
-from runner.inputs.evaluators.given import Fill, Hash
+from runner.inputs.evaluators.call_inputs import Fill, Hash
 from sandboxes.base import Call
 
 Keep: TypeAlias = Callable[[Case], dict[str, Any]]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from runner.core.types import OutputConfig
 from runner.engine.request import Prepared
-from runner.engine.scoring.allowance import parse_allowed
+from runner.engine.scoring.failure_limits import parse_allowed
 from runner.engine.scoring.gates import judge, parse_gate
 from runner.engine.scoring.label_notes import label_notes
+from runner.engine.scoring.run_totals import Sums
+from runner.engine.scoring.shown_rows import ShownRows
 from runner.engine.scoring.summary import Stats, Summary
-from runner.engine.scoring.sums import Sums
-from runner.engine.scoring.worst import ShownRows
 from runner.results.output.files import WriteError
 from runner.results.output.manifest import State
 from runner.results.reports.content import RunContent
 from runner.results.reports.files import ReportFiles
-from runner.runs.stored import one_finished
+from runner.runs.store_references import one_finished
 
 if TYPE_CHECKING:
     from runner.results.compare.baseline import Baseline

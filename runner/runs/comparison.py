@@ -19,7 +19,7 @@ from runner.results.compare.runs import compare_sources
 from runner.results.compare.types import Comparison
 from runner.results.output.files import ResultsFiles
 from runner.results.output.row_cells import Layout
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 
 Name: TypeAlias = str | os.PathLike[str]
 

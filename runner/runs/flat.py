@@ -14,7 +14,7 @@ from runner.core.text import printable, read_bounded, shown
 from runner.core.types import Evaluator, InputMapping
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.requirements import plain, read_requirements
-from runner.runs.stored import is_stored
+from runner.runs.store_references import is_stored
 from sandboxes.base import Language, Limits, SandboxConfig
 
 MAX_LOCK = 4 << 20

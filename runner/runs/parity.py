@@ -20,14 +20,14 @@ from runner.engine.request import Prepared, Rows, RunRequest, refuse_lacking_col
 from runner.engine.scoring.diff import KEPT, TOLERANCE, unlike, windows
 from runner.engine.threads import Detached
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.lookahead import Lookahead
+from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.load import HowRead
 from runner.inputs.evaluators.resolve import find_files, is_path, with_files
 from runner.runs.examples.check import fill_example
 from runner.runs.examples.load import Example, find_examples, for_language, read_examples
-from runner.runs.stored import find as find_stored
-from runner.runs.stored import prepare
+from runner.runs.store_references import find as find_stored
+from runner.runs.store_references import prepare
 from sandboxes.base import Language, Model, Sandbox, SandboxConfig
 from sandboxes.registry import find
 from sandboxes.wording import Setting

@@ -7,8 +7,8 @@ from typing import Any
 
 from runner.core.errors import RequirementError
 from runner.core.types import Result
+from runner.engine.scoring.shown_rows import ShownRows
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.worst import ShownRows
 from runner.results.compare.types import Comparison
 from sandboxes.base import Model
 
@@ -77,7 +77,7 @@ class Report(Model):
         `max_abstained` bounds the rows that abstained. Raises InputError for what is no condition.
         """
         __tracebackhide__ = True  # of pytest: the caller's line says what was required
-        from runner.engine.scoring.allowance import parse_allowed
+        from runner.engine.scoring.failure_limits import parse_allowed
         from runner.engine.scoring.gates import gate_words, judge, missing_rows, parse_gate
 
         summary = self.summary

@@ -17,8 +17,8 @@ from runner.engine.scoring.summary import Summary
 from runner.engine.threads import Detached
 from runner.inputs.datasets.dataset import Dataset
 from runner.inputs.datasets.frames import row_count
-from runner.inputs.datasets.lacking import Cases, kept_columns
-from runner.inputs.datasets.lookahead import Lookahead
+from runner.inputs.datasets.peekable_cases import Lookahead
+from runner.inputs.datasets.required_columns import Cases, kept_columns
 from runner.results.output.manifest import State
 from runner.results.output.row_cells import Layout, layout, run_layout
 from runner.results.output.sinks import Outputs
@@ -31,7 +31,7 @@ from sandboxes.shield import finish
 
 if TYPE_CHECKING:
     from runner.results.output.stored_run import StoredRun
-    from runner.results.score_cache.known import ScoreCache
+    from runner.results.score_cache.cached_results import ScoreCache
 
 
 class Run(BaseRun):
@@ -189,7 +189,7 @@ class Run(BaseRun):
         there = self._there
         if not self.prepared.request.cache or (there is not None and there.finished):
             return there
-        from runner.results.score_cache.known import Both, open_scores  # here: most runs have no cache
+        from runner.results.score_cache.cached_results import Both, open_scores  # here: most runs have no cache
 
         self._scores = await Detached(lambda: open_scores(self.prepared), "evalcell-scores").get()
         if self._scores is None or there is None:

@@ -11,7 +11,7 @@ from sandboxes import protocol
 from sandboxes.base import Call, Execution, GroupedProgram, Isolation, Limits, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
-from sandboxes.boxes.turns import Turn, Turns
+from sandboxes.boxes.run_queue import Turn, Turns
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.guest.supervisor.driver import NOTHING, After, CallResult

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from runner.cli.hidden import cannot_import
+from runner.cli.shadowed_module import cannot_import
 from tests.disks import needs_mounts
 from tests.groups import limited
 

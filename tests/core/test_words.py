@@ -21,7 +21,7 @@ from runner import InputMapping, evaluate
 from runner.cli.main import cli
 from runner.core.doors import DOORS, OPTIONS, DoorName, door, option, speaking
 from runner.core.errors import DatasetError, InputError
-from runner.engine.scoring.allowance import parse_most
+from runner.engine.scoring.failure_limits import parse_most
 from runner.runs.pool.faults import Fault
 from sandboxes.models import Limits, SandboxConfig
 from sandboxes.wording import Message, Setting, setting_of

@@ -16,9 +16,9 @@ from runner import InputMapping, RequirementError, SandboxConfig, evaluate, stre
 from runner.core.errors import EvaluatorError, InputError, MappingError
 from runner.core.types import Evaluator, Result, ResultError, Score
 from runner.engine.aggregate import Aggregation
+from runner.engine.scoring.aggregate_rows import Gathered, GatherError
 from runner.engine.scoring.figures import MOST, Figures, figures_of
 from runner.engine.scoring.gates import judge, parse_gate
-from runner.engine.scoring.gathered import Gathered, GatherError
 from runner.engine.scoring.normalize import InvalidResultError
 from runner.engine.scoring.summary import Summary
 from runner.inputs.evaluators.load import parse_evaluator

@@ -11,7 +11,7 @@ import pytest
 from runner import SandboxConfig, evaluate
 from runner.core.errors import EvaluatorError
 from runner.core.types import Result
-from runner.engine.apart import ROUNDS, ApartProgram
+from runner.engine.subcalls import ROUNDS, ApartProgram
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.base import Call, Execution, Isolation, Limits, ScriptError
 from sandboxes.fake import FakeProgram

@@ -9,8 +9,8 @@ import pytest
 
 from runner import FailedRowsError, evaluate, evaluate_all
 from runner.core.types import Outcome, Result, ResultError
-from runner.engine.scoring.allowance import parse_most
 from runner.engine.scoring.causes import Causes
+from runner.engine.scoring.failure_limits import parse_most
 from tests.cli.commands import evalcell, run, write_rows
 from tests.inputs.reading import written
 

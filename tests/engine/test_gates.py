@@ -7,7 +7,7 @@ import pytest
 from runner import Report
 from runner.core.errors import InputError, RequirementError
 from runner.core.types import Continuous, OutputConfig
-from runner.engine.scoring.allowance import parse_most
+from runner.engine.scoring.failure_limits import parse_most
 from runner.engine.scoring.gates import gate_words, judge, parse_gate
 from runner.engine.scoring.summary import Stats, Summary
 

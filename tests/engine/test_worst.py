@@ -16,8 +16,8 @@ from runner import SandboxConfig, evaluate
 from runner.core.types import Continuous, Evaluator, Outcome, Result, Show
 from runner.engine.scoring.diff import MOST, json_differences
 from runner.engine.scoring.histogram import BINS, histogram
+from runner.engine.scoring.shown_rows import ShownRow, Worst
 from runner.engine.scoring.tally import Tally
-from runner.engine.scoring.worst import ShownRow, Worst
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes import Call
 

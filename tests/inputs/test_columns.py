@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from runner import InputError, InputMapping, SandboxConfig, evaluate, parity, stream
 from runner.core.errors import ColumnsError
 from runner.core.types import Result
-from runner.inputs.datasets.lacking import ROWS, SIZE
+from runner.inputs.datasets.required_columns import ROWS, SIZE
 from runner.inputs.evaluators.column import Column, parse_source, written
-from runner.inputs.evaluators.likely import likely_columns
+from runner.inputs.evaluators.column_suggestions import likely_columns
 
 BOTH = "def evaluate(output, reference):\n    return float(output == reference)\n"
 FAKE = SandboxConfig(backend="fake")

@@ -8,7 +8,7 @@ import pytest
 
 from runner.core.types import InputMapping
 from runner.inputs.datasets.rows import cases_from_rows
-from runner.inputs.evaluators.given import NO_OUTPUT, fill_and_hash, split_hash
+from runner.inputs.evaluators.call_inputs import NO_OUTPUT, fill_and_hash, split_hash
 from runner.inputs.evaluators.load import parse_evaluator
 from tests.engine.scripted import case, echo, fake, rows, scored
 

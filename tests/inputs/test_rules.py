@@ -21,7 +21,7 @@ from runner.cli.values import mapping
 from runner.core.doors import speaking
 from runner.core.errors import MappingError
 from runner.core.types import Case, Continuous, Evaluator, InputMapping, Outcome, OutputConfig, Result
-from runner.engine.scoring.allowance import parse_most
+from runner.engine.scoring.failure_limits import parse_most
 from runner.engine.scoring.gates import judge, parse_gate
 from runner.engine.scoring.normalize import InvalidResultError, normalize
 from runner.engine.scoring.repeats import Repeats

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.core.types import Case, Continuous, Evaluator, OutputConfig, Parameter, Result, ResultError
-from runner.engine.scoring.allowance import parse_most
+from runner.engine.scoring.failure_limits import parse_most
 from runner.engine.scoring.gates import judge, parse_gate
+from runner.engine.scoring.shown_rows import Worst
 from runner.engine.scoring.tally import Tally
-from runner.engine.scoring.worst import Worst
 from runner.results.reports.content import Rows, RunContent
 from sandboxes.base import Call
 

@@ -10,7 +10,7 @@ import pytest
 
 from runner import InputError, compare_runs, evaluate
 from runner.core.types import Result, Score
-from runner.engine.scoring.allowance import parse_most
+from runner.engine.scoring.failure_limits import parse_most
 from runner.results.compare.baseline import worse_gate
 from tests.results.finished_runs import BASE, broken, compared, folder, given, result, shifted
 

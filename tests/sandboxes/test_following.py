@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, Program
-from sandboxes.boxes.turns import Turn, Turns
+from sandboxes.boxes.run_queue import Turn, Turns
 from sandboxes.guest.machine.box import done
 from sandboxes.guest.supervisor import procfs
 from sandboxes.guest.supervisor.attempt import Attempt

@@ -22,9 +22,9 @@ def score(options: CommandOptions) -> int:
     if options.trust_config:
         raise click.UsageError("--trust-config is for what evalcell.toml says; leave EVALUATOR and DATASET out.")
     if options.evaluators:
-        from runner.cli.commands import several  # nor for one alone
+        from runner.cli.commands import several_runs  # nor for one alone
 
-        return several.run(options)
+        return several_runs.run(options)
     if options.evaluator is not None and options.dataset is not None and is_pattern(options.dataset):
         from runner.cli.commands import parts  # nor for one file
 

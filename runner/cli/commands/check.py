@@ -17,13 +17,13 @@ from runner.core.text import printable, whole
 from runner.core.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
 from runner.engine.request import Prepared
 from runner.engine.scoring.label_notes import label_notes
+from runner.engine.scoring.shown_rows import Worst
 from runner.engine.scoring.tally import Tally
-from runner.engine.scoring.worst import Worst
 from runner.inputs.evaluators.mapping import bind
 from runner.inputs.evaluators.parameters import about
 from runner.inputs.evaluators.returns import return_notes
 from runner.inputs.evaluators.typescript.type_errors import that_count
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 from sandboxes.base import Problem
 
 _TRIED = 3

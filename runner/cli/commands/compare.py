@@ -6,21 +6,21 @@ from contextlib import aclosing
 from tempfile import TemporaryDirectory
 
 from runner.cli.command_options import CommandOptions
-from runner.cli.commands.step import tell_step
+from runner.cli.commands.github_summary import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.headings import on_the_command_line
+from runner.cli.option_groups import on_the_command_line
 from runner.cli.views import render
 from runner.core.errors import InputError
 from runner.core.settings import SETTINGS
 from runner.core.text import json_text
-from runner.engine.scoring.allowance import parse_allowed
+from runner.engine.scoring.failure_limits import parse_allowed
 from runner.engine.scoring.summary import GateResult
 from runner.results.compare.baseline import worse_gate
 from runner.results.compare.pairs import Wish
 from runner.results.compare.runs import compare_sources
 from runner.results.compare.types import Comparison
 from runner.results.reports.files import ReportFiles
-from runner.runs.stored import finished
+from runner.runs.store_references import finished
 
 _SCORING = SETTINGS.keys() - {"lang", "report", "fail_if_worse", "allow_inconclusive", "max_failed", "max_abstained"}
 """Options that finished runs have no use for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from runner.cli import options
-from runner.cli.headings import option, several
+from runner.cli.option_groups import option, several
 from runner.core.settings import COMPARED
 
 _printed = several(

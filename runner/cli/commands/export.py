@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from runner.cli import options
-from runner.cli.headings import option
+from runner.cli.option_groups import option
 
 _TOOLS = ("promptfoo", "inspect", "langsmith", "pytest")
 _threshold = option(
@@ -128,7 +128,7 @@ class _Asked(NamedTuple):
 def _asked(script: str, **given: Any) -> _Asked:
     from runner.cli.command_options import CommandOptions
     from runner.engine.request import RunRequest
-    from runner.runs.stored import prepare
+    from runner.runs.store_references import prepare
 
     options = CommandOptions.of(given)
     evaluator = options.find(script)

@@ -10,7 +10,7 @@ import templates
 from runner.cli.exit_codes import DONE
 from runner.cli.views import render
 from runner.inputs.evaluators.resolve import find_language, is_reference
-from runner.runs.stored import find as find_stored
+from runner.runs.store_references import find as find_stored
 from sandboxes.base import Capabilities, Language
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.registry import Backend, backends, find

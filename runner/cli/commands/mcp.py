@@ -30,7 +30,7 @@ def mcp() -> int:
     from runner.results.store import open_store
     from runner.runs.pool.pool import Pool
     from runner.server.http import logs
-    from runner.server.http.alone import close_to_others, placed, taken
+    from runner.server.http.server_lock import close_to_others, placed, taken
     from runner.server.mcp.stdio import serve
     from runner.server.service.service import Service
     from sandboxes.remote.ledger import state_dir

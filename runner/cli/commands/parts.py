@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from runner.cli import signals
 from runner.cli.command_options import CommandOptions
+from runner.cli.commands.github_summary import tell_step
 from runner.cli.commands.run import end, kept, report
-from runner.cli.commands.step import tell_step
 from runner.cli.views import render
 from runner.cli.views.progress import Progress
 from runner.core.text import rows_of
 from runner.runs.parts.run import PartsRun
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 
 
 def run(options: CommandOptions, named: str, dataset: str) -> int:

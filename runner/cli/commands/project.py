@@ -7,16 +7,16 @@ import json
 import click
 
 from runner.cli.command_options import CommandOptions
-from runner.cli.commands.several import run_all
+from runner.cli.commands.several_runs import run_all
 from runner.cli.exit_codes import DONE
-from runner.cli.headings import on_the_command_line
+from runner.cli.option_groups import on_the_command_line
 from runner.cli.views import render
 from runner.core.errors import InputError
 from runner.runs.project.effects import effects
 from runner.runs.project.load import FILE, PYPROJECT, find_project
 from runner.runs.project.parts import parts, suites
 from runner.runs.project.types import Project, Settings
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 
 _ALSO = ("evaluator", "project", "as_json", "quiet", "resume", "overwrite", "trust_config")
 """What may be given on the command line too: all else stands in the file."""

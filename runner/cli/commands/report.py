@@ -6,7 +6,7 @@ import click
 
 from runner.cli import options
 from runner.cli.exit_codes import DONE
-from runner.cli.headings import option
+from runner.cli.option_groups import option
 
 
 @click.command(

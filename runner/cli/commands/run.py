@@ -13,21 +13,21 @@ import click
 
 from runner.cli import signals, values
 from runner.cli.command_options import CommandOptions
-from runner.cli.commands.step import tell_step
+from runner.cli.commands.github_summary import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.views.progress import Progress
 from runner.core.errors import NoEntryError
 from runner.core.text import json_text, rows_of
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.overview import nothing_scored, verdict
+from runner.engine.scoring.shown_rows import safe
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.worst import safe
 from runner.inputs.datasets.location import is_url
 from runner.results.output.folder import is_folder
 from runner.results.output.manifest import State
 from runner.runs.base import BaseRun
 from runner.runs.run import Run
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 
 _COLORS = {"FORCE_COLOR", "TTY_COMPATIBLE"}
 """Variables by which rich prints colours where there is no terminal."""

@@ -10,10 +10,10 @@ from runner.cli.exit_codes import DONE
 from runner.cli.views import render
 from runner.core.text import json_text, rows_of, size_of
 from runner.core.types import Result
-from runner.engine.scoring.worst import Worst
+from runner.engine.scoring.shown_rows import Worst
 from runner.results.store import open_store
 from runner.results.store.types import RunInfo, Selection
-from runner.runs.stored import found_run
+from runner.runs.store_references import found_run
 
 _STYLES = {"failed": "red", "running": "green", "queued": "dim", "parked": "dim", "cancelled": "yellow"}
 

@@ -10,10 +10,10 @@ import click
 
 from runner.cli import options
 from runner.cli.exit_codes import DONE, need_packages
-from runner.cli.headings import option
+from runner.cli.option_groups import option
 
 if TYPE_CHECKING:
-    from runner.server.http.entry import Entry
+    from runner.server.http.authentication import Entry
     from runner.server.service.settings import Settings
 
 PORT = 8000
@@ -87,10 +87,10 @@ def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
     from runner.results.store import open_store
     from runner.runs.pool.pool import Pool
     from runner.server.http import logs
-    from runner.server.http.alone import close_to_others, placed, taken
     from runner.server.http.app import create_app
     from runner.server.http.listen import bind, serve
     from runner.server.http.proxy import forwarders, root_path
+    from runner.server.http.server_lock import close_to_others, placed, taken
     from runner.server.service.service import Service
     from sandboxes.remote.ledger import state_dir
 
@@ -148,7 +148,7 @@ def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
 
     from runner.core.errors import InputError
     from runner.server.http import token
-    from runner.server.http.entry import LOCAL, Entry, host_name
+    from runner.server.http.authentication import LOCAL, Entry, host_name
     from sandboxes.remote.ledger import state_dir
 
     names = []

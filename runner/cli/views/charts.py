@@ -10,8 +10,8 @@ from rich.text import Text
 from runner.engine.scoring.gates import figure
 from runner.engine.scoring.histogram import Histogram
 from runner.engine.scoring.overview import shown_labels
+from runner.engine.scoring.shown_rows import safe
 from runner.engine.scoring.summary import Stats, Summary
-from runner.engine.scoring.worst import safe
 
 WIDTH = 40
 """Characters of a bar, and of a histogram."""

@@ -13,7 +13,7 @@ from runner.cli.views import render
 from runner.cli.views.rows_view import LINES
 from runner.core.text import rows_of
 from runner.engine.scoring.gates import figure
-from runner.engine.scoring.worst import labels_apart, safe, safe_apart
+from runner.engine.scoring.shown_rows import labels_apart, safe, safe_apart
 from runner.results.compare.baseline import Baseline
 from runner.results.compare.runs import unlike
 from runner.results.compare.types import ChangedRow, Comparison, Difference

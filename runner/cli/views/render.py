@@ -16,8 +16,8 @@ from rich.text import Text
 from runner.core.text import rows_of
 from runner.engine.scoring.gates import figure, gate_words, missing_rows
 from runner.engine.scoring.overview import aggregates, figures
+from runner.engine.scoring.shown_rows import ShownRow, safe
 from runner.engine.scoring.summary import GateResult, Stats, Summary
-from runner.engine.scoring.worst import ShownRow, safe
 
 LINE = 400
 """Characters of what is said on one line."""

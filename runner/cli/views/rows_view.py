@@ -15,10 +15,10 @@ from runner.cli.views.render import outcome, passed_style
 from runner.core.text import printable, rows_of
 from runner.core.types import Evaluator
 from runner.engine.scoring.gates import figure
+from runner.engine.scoring.shown_rows import ShownRow, ShownRows
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.worst import ShownRow, ShownRows
+from runner.inputs.evaluators.column_suggestions import is_lower_better
 from runner.inputs.evaluators.header import COMMENTS
-from runner.inputs.evaluators.likely import is_lower_better
 
 LINES = 6
 """Lines of a text that are shown."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from runner.core.text import printable, rows_of
 from runner.core.types import Result
-from runner.engine.scoring.allowance import Most
+from runner.engine.scoring.failure_limits import Most
 from sandboxes.wording import Setting
 
 FIRST = 100

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from runner.core.errors import InputError
 from runner.core.text import listed, printable, rows_of, suggestion
 from runner.core.types import OutputConfig
-from runner.engine.scoring.allowance import Most
+from runner.engine.scoring.failure_limits import Most
 from runner.engine.scoring.summary import GateResult, Stats, Summary
 from runner.engine.scoring.tally import label_key
 from sandboxes.record import Record

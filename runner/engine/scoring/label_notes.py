@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from runner.core.text import listed, printable, rows_of
 from runner.core.types import Categorical, Evaluator, config_of
 from runner.engine.scoring.look_alikes import tell_apart
+from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.worst import ShownRow
 from runner.inputs.evaluators.returns import NUMBER, Swallow, swallowed
 
 _NAMED = 4

@@ -9,7 +9,7 @@ from typing import Any
 from runner.core.errors import MappingError
 from runner.core.text import listed
 from runner.core.types import Evaluator
-from runner.inputs.datasets.lacking import Cases, look, of_row, row_keys_of
+from runner.inputs.datasets.required_columns import Cases, look, of_row, row_keys_of
 from runner.inputs.datasets.shapes import best_of
 from runner.inputs.evaluators.column import BY_NAME, written
 from runner.inputs.evaluators.mapping import Binding
@@ -23,7 +23,7 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     mapped = {*binding.mapping.paths, *binding.mapping.literals}
     if not optional or evaluator.is_inline:
         return notes
-    from runner.inputs.evaluators.likely import (  # here: most scripts have no such parameter
+    from runner.inputs.evaluators.column_suggestions import (  # here: most scripts have no such parameter
         is_reference,
         likely_columns,
     )
@@ -75,7 +75,7 @@ def _unknown_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iter
     known = {"promptfoo": "its context", "deepeval": "its test case"}
     if evaluator.dialect not in known or evaluator.is_inline:
         return
-    from runner.inputs.evaluators.likely import is_reference
+    from runner.inputs.evaluators.column_suggestions import is_reference
 
     own = {name: columns for name, columns in binding.optional.items() if name not in BY_NAME}
     if evaluator.dialect == "promptfoo":

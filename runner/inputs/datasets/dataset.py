@@ -24,8 +24,8 @@ from runner.inputs.datasets.encodings import refuse_encoded
 from runner.inputs.datasets.formats import csv_rows, jsonl_rows, lines_with_rows
 from runner.inputs.datasets.json_array import array_rows, document_rows, object_rows
 from runner.inputs.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
-from runner.inputs.datasets.lookahead import Lookahead
 from runner.inputs.datasets.notes import RowNotes, repeated_ids
+from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.rows import PLAIN, Reading, Row, cases, with_json
 from runner.inputs.datasets.signatures import json_kind, packing, refuse_foreign, refuse_json
 from runner.inputs.datasets.slices import Slice, in_range, keys_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from runner.core.errors import EvaluatorError, InputError, MappingError, NoEntryError
 from runner.core.text import listed, printable, shown
 from runner.core.types import Evaluator
-from runner.inputs.datasets.lacking import Cases, look
 from runner.inputs.datasets.notes import kind_of_list
+from runner.inputs.datasets.required_columns import Cases, look
 from runner.inputs.evaluators.mapping import Binding
 from sandboxes.wording import Message, Setting
 
@@ -154,7 +154,7 @@ def _may_misfit(parameter: str, use: ListUse, some: Sequence[Any]) -> bool:
 
 def _several_references(single: Mapping[str, list[Any]], uses: Mapping[str, ListUse]) -> str:
     """The reference that is a text to the function, and has texts of lists where the output is none; or nothing."""
-    from runner.inputs.evaluators.likely import is_reference
+    from runner.inputs.evaluators.column_suggestions import is_reference
 
     texts = {p: some for p, some in single.items() if uses[p].text and all(isinstance(one, str) for one in some)}
     lists = [p for p, some in texts.items() if is_reference(p) and all(map(kind_of_list, some))]
@@ -187,7 +187,7 @@ def _is_meant(parameter: str, use: ListUse) -> bool:
 
 
 def _plain(name: str) -> str:
-    from runner.inputs.evaluators.likely import plain_name
+    from runner.inputs.evaluators.column_suggestions import plain_name
 
     return plain_name(name)
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import listed, printable, suggestion, whole
 from runner.core.types import Parameter
+from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS, REFERENCES, is_answer, plain_name
 from runner.inputs.evaluators.entrypoint import AGGREGATE, naming
-from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, REFERENCES, is_answer, plain_name
 from runner.inputs.evaluators.python_signature import (
     DEFINE,
     CallableNode,

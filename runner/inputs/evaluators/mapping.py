@@ -520,7 +520,7 @@ def _look_up(path: Source, document: dict[str, Any], name: str, case: Case, work
 
 def _in_metadata(path: Source, case: Case) -> str:
     """The path that is meant, if it can be told, or nothing."""
-    from runner.inputs.evaluators.likely import likely_path  # here: few rows lack what a path looks for
+    from runner.inputs.evaluators.column_suggestions import likely_path  # here: few rows lack what a path looks for
 
     if (near := likely_path(path.keys, case, case.unread)) in (None, path.text):
         return ""

@@ -246,7 +246,7 @@ def keywords(function: CallableNode) -> tuple[Parameter, ...]:
     """
     if function.args.kwarg is None:
         return ()
-    from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES  # here: few functions have such
+    from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES  # here: few functions have such
 
     every, read = function.args.kwarg.arg, dict[str, bool]()
     held = {one.name for one in parameters(function.args)}

@@ -155,7 +155,7 @@ def _customary(evaluator: Evaluator, roles: Mapping[str, str]) -> dict[str, str]
     names = [one.name for one in evaluator.parameters if _may_take(one, evaluator) and one.name not in roles]
     if not left or not names:
         return {}
-    from runner.inputs.evaluators.likely import customary  # here: most mappings need it not
+    from runner.inputs.evaluators.column_suggestions import customary  # here: most mappings need it not
 
     return customary(left, names)
 

@@ -8,7 +8,7 @@ from runner.core.errors import InputError, NotComparableError
 from runner.core.text import printable, rows_of
 from runner.core.types import Direction, Evaluator, Result
 from runner.engine.request import RunRequest
-from runner.engine.scoring.allowance import Most, parse_allowed
+from runner.engine.scoring.failure_limits import Most, parse_allowed
 from runner.engine.scoring.gates import figure
 from runner.engine.scoring.summary import GateResult
 from runner.results.compare.files import Source

@@ -15,7 +15,7 @@ from runner.core.errors import InputError, NotComparableError
 from runner.core.text import near, printable, read_bounded, whole, why
 from runner.core.types import Direction, Freeform, OutputConfig
 from runner.engine.scoring.figures import MOST
-from runner.engine.scoring.worst import safe
+from runner.engine.scoring.shown_rows import safe
 from runner.results.compare.side import Side
 from runner.results.compare.types import RunInfo
 from runner.results.output.folder import LOCK, MANIFEST, MOST_PARTS, PARTS, ROWS, part_name

@@ -13,8 +13,8 @@ from runner.core.errors import NotComparableError
 from runner.core.text import listed, printable, rows_of
 from runner.core.types import Categorical, Continuous, Direction, OutputConfig, config_of
 from runner.engine.scoring.look_alikes import look, tell_json_apart
-from runner.engine.scoring.worst import safe, safe_apart
-from runner.inputs.evaluators.given import NO_OUTPUT, split_hash
+from runner.engine.scoring.shown_rows import safe, safe_apart
+from runner.inputs.evaluators.call_inputs import NO_OUTPUT, split_hash
 from runner.results.compare.side import OUTCOMES, Side
 from runner.results.compare.types import (
     EXAMPLES,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 from runner.core.errors import InputError, NotComparableError
 from runner.core.text import listed, printable, rows_of, suggestion
 from runner.core.types import Direction, Evaluator, Freeform, OutputConfig
-from runner.engine.scoring.worst import safe, safe_apart, shown_apart
+from runner.engine.scoring.shown_rows import safe, safe_apart, shown_apart
 from runner.results.compare.files import Source, find_source, outputs_of
 from runner.results.compare.pairs import Compared, Wish, compare_sides
 from runner.results.compare.rows import read_rows, read_side

@@ -14,8 +14,8 @@ from runner.core.text import printable
 from runner.engine.scoring import overview
 from runner.engine.scoring.gates import figure, gate_words
 from runner.engine.scoring.histogram import Histogram
+from runner.engine.scoring.shown_rows import ShownRow, ShownRows
 from runner.engine.scoring.summary import Stats, Summary
-from runner.engine.scoring.worst import ShownRow, ShownRows
 
 _TEXT = 300  # characters of a cell
 _NAME = 60

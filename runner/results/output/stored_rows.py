@@ -23,7 +23,7 @@ from runner.core.types import (
     ResultError,
     Score,
 )
-from runner.engine.batched import least_rows
+from runner.engine.batch_program import least_rows
 from runner.engine.batches import SharedBatches
 from runner.engine.row import Row
 from runner.inputs.datasets.column_values import RowError

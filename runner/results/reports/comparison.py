@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from runner.core.text import printable
 from runner.engine.scoring.gates import figure
-from runner.engine.scoring.worst import labels_apart
+from runner.engine.scoring.shown_rows import labels_apart
 from runner.results.compare.types import Comparison, Difference
 
 _AGGREGATES = 50

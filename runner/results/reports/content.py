@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from runner.core.types import Case, Outcome, OutputConfig, Result
 from runner.engine.scoring.overview import Verdict, verdict
+from runner.engine.scoring.shown_rows import ShownRows, label_text, safe
 from runner.engine.scoring.summary import Stats, Summary, passes
-from runner.engine.scoring.worst import ShownRows, label_text, safe
 from runner.results.output.manifest import State
 
 if TYPE_CHECKING:  # most runs compare nothing

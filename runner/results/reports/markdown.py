@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from runner.core.text import rows_of
 from runner.engine.scoring import overview
 from runner.engine.scoring.gates import figure
+from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import GateResult, Summary
-from runner.engine.scoring.worst import ShownRow
 from runner.results.reports.comparison_markdown import comparison_markdown
 from runner.results.reports.content import SHOWN, Part, RunContent, name_of, with_comparisons
 from runner.results.reports.markup import ICONS, code, mark, markdown, pair

@@ -15,9 +15,9 @@ from runner.core.errors import InputError, NotComparableError
 from runner.core.text import printable, shown
 from runner.core.types import Evaluator, Freeform, OutputConfig, Result, Show
 from runner.engine.scoring.repeats import joined
+from runner.engine.scoring.shown_rows import ShownRows, Worst
 from runner.engine.scoring.summary import GateResult, Summary
 from runner.engine.scoring.tally import Tally
-from runner.engine.scoring.worst import ShownRows, Worst
 from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.rows import Row
 from runner.results.compare.files import ANEW, Source, find_source, outputs_of

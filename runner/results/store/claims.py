@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from filelock import BaseFileLock, FileLock, Timeout
 from sqlalchemy import Connection, or_, select, true, update
 
+from runner.results.store.base import now
 from runner.results.store.errors import InUseError, NotStoredError
 from runner.results.store.files import SEGMENT
 from runner.results.store.names import is_run
-from runner.results.store.part import now
 from runner.results.store.runs import Runs, claimed, time_of, unknown
 from runner.results.store.schema import datasets, runs, segments
 from runner.results.store.types import ACTIVE, RunInfo

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, delete, insert, select
 
 from runner.core.errors import InputError
 from runner.core.text import printable, rows_of, suggestion
+from runner.results.store.base import Part, now, paged, refuse_full, refuse_used
 from runner.results.store.errors import NameTakenError, NotStoredError
 from runner.results.store.names import checked, dataset_name, is_digest, parted
-from runner.results.store.part import Part, now, paged, refuse_full, refuse_used
 from runner.results.store.schema import datasets, presets, runs
 from runner.results.store.types import DatasetInfo, Page, Preset
 from sandboxes.base import SandboxConfig

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from runner.core.text import printable, suggestion
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.load import MAX_SOURCE
+from runner.results.store.base import Part, now, paged, refuse_used
 from runner.results.store.errors import NotStoredError, VersionConflictError
 from runner.results.store.names import checked, made, split
-from runner.results.store.part import Part, now, paged, refuse_used
 from runner.results.store.schema import evaluators, runs, versions
 from runner.results.store.types import EvaluatorInfo, EvaluatorVersion, Page
 

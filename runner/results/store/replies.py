@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import delete, func, insert, select
 
 from runner.core.errors import InputError
-from runner.results.store.part import Part, now
+from runner.results.store.base import Part, now
 from runner.results.store.schema import replies
 from runner.results.store.types import Remembered
 

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from runner.core.text import printable
 from runner.core.types import Direction
+from runner.results.store.base import Part, refuse_full
 from runner.results.store.errors import NotStoredError, SegmentError, StoreDamagedError, StoreFullError
 from runner.results.store.files import SEGMENT, Files
 from runner.results.store.limits import RUN
-from runner.results.store.part import Part, refuse_full
 from runner.results.store.runs import refuse_others, unknown
 from runner.results.store.schema import runs, segments
 from runner.results.store.segments import MOST, OUTCOMES, WIDTH, Segment, check, entries, sum_of

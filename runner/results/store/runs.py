@@ -10,12 +10,12 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from runner.core.text import printable
 from runner.engine.scoring.summary import Summary
+from runner.results.store.base import Part, now, paged
 from runner.results.store.datasets import exact_dataset, find_dataset, find_preset
 from runner.results.store.errors import ClaimLostError, InUseError, NotStoredError
 from runner.results.store.evaluators import exact, find
 from runner.results.store.files import SEGMENT
 from runner.results.store.names import split
-from runner.results.store.part import Part, now, paged
 from runner.results.store.schema import runs, segments
 from runner.results.store.segments import OUTCOMES
 from runner.results.store.types import (

@@ -9,11 +9,11 @@ from typing import Self
 
 from sqlalchemy import func, select
 
+from runner.results.store.base import named, now, occupied
 from runner.results.store.claims import Claims
 from runner.results.store.datasets import Datasets, Presets
 from runner.results.store.evaluators import Evaluators
 from runner.results.store.limits import STORE
-from runner.results.store.part import named, now, occupied
 from runner.results.store.replies import Replies
 from runner.results.store.results import Results
 from runner.results.store.runs import drop

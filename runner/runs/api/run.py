@@ -34,7 +34,7 @@ from runner.runs.examples.load import Example, examples_from_rows, find_examples
 from runner.runs.parity import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.runs.report import Report
 from runner.runs.run import Run
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 from sandboxes.base import SandboxConfig
 
 __all__ = ["Report", "check_examples", "evaluate", "parity", "stream", "write_report"]

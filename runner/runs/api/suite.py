@@ -19,7 +19,7 @@ from runner.runs.project.load import FILE, find_project
 from runner.runs.project.parts import suites
 from runner.runs.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
 from runner.runs.report import Report
-from runner.runs.stored import find
+from runner.runs.store_references import find
 from sandboxes.base import SandboxConfig
 
 __all__ = ["evaluate_all", "evaluate_project"]

@@ -17,9 +17,9 @@ from runner.core.types import Result
 from runner.engine.arguments import make_request
 from runner.engine.request import Rows, RunRequest, Scorer
 from runner.inputs.evaluators.program import program
-from runner.runs.pool.worker.lease import Lease
+from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Programs, Sandboxes
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 from sandboxes import event_loop
 from sandboxes.base import Limits
 from sandboxes.errors import SandboxError

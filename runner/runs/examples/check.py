@@ -13,7 +13,7 @@ from runner.core.types import Case, Evaluator, InputMapping, Result
 from runner.engine.local import score
 from runner.engine.request import Prepared, RunRequest, prepare
 from runner.engine.scoring.diff import Difference, difference, qualified, same, score_fields
-from runner.inputs.evaluators.given import Fill
+from runner.inputs.evaluators.call_inputs import Fill
 from runner.inputs.evaluators.mapping import bind
 from runner.inputs.evaluators.roles import resolve
 from runner.runs.examples.load import Example, Expected, ExpectedScore, for_language

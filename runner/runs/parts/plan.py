@@ -17,8 +17,8 @@ from runner.inputs.datasets.rows import Reading
 from runner.inputs.datasets.signatures import SAMPLE, json_kind, packing
 from runner.inputs.datasets.slices import Slice
 from runner.results.output.folder import MOST_PARTS, part_name
-from runner.runs.parts.crew import Worker, share
-from runner.runs.parts.survey import find_taken, own_ids
+from runner.runs.parts.scan import find_taken, own_ids
+from runner.runs.parts.scheduler import Worker, share
 from runner.runs.parts.types import Count, CountTask, Look, LookTask, Part, Plan
 
 BYTES = 64 << 20

@@ -23,9 +23,9 @@ from runner.results.output.folder import is_folder, part_name
 from runner.results.output.manifest import State
 from runner.results.reports.runs import joined_rows, read_run
 from runner.runs.base import BaseRun
-from runner.runs.parts.crew import Worker, share
 from runner.runs.parts.folder import PartsFolder
 from runner.runs.parts.plan import planned
+from runner.runs.parts.scheduler import Worker, share
 from runner.runs.parts.types import BeginTask, Begun, PartFigures, Plan, RunTask
 from runner.runs.parts.work import Reply
 from runner.runs.parts.workers import workers

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
-from runner.engine.scoring.sums import PartialSums
+from runner.engine.scoring.run_totals import PartialSums
 from runner.inputs.datasets.rows import Reading
 from runner.inputs.datasets.slices import Slice
 from sandboxes.base import Model

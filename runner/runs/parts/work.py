@@ -18,7 +18,7 @@ from runner.results.output.files import replace_file, write_error
 from runner.results.output.folder import MANIFEST, ROWS
 from runner.results.output.links import refuse_links
 from runner.results.output.manifest import State
-from runner.runs.parts.survey import counted, looked
+from runner.runs.parts.scan import counted, looked
 from runner.runs.parts.types import (
     FIGURES,
     BeginTask,
@@ -32,7 +32,7 @@ from runner.runs.parts.types import (
     RunTask,
     Task,
 )
-from runner.runs.pool.worker.lease import Lease
+from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Programs, Sandboxes
 from runner.runs.run import Run
 from sandboxes.regular import read_regular

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from runner.engine.request import Prepared
-from runner.runs.parts.crew import Worker
 from runner.runs.parts.folder import PartsFolder
+from runner.runs.parts.scheduler import Worker
 from runner.runs.parts.types import PartLostError, Task
 from runner.runs.parts.work import Progress, Reply, reply_of
 from runner.runs.pool.frames import FrameError

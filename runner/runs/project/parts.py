@@ -18,7 +18,7 @@ from runner.runs.project.effects import refuse_untrusted
 from runner.runs.project.load import ProjectFile
 from runner.runs.project.suite import Part, Suite, baseline_of, check, folder_of, own, shared
 from runner.runs.project.types import Settings
-from runner.runs.stored import find
+from runner.runs.store_references import find
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

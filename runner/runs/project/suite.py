@@ -20,7 +20,7 @@ from runner.results.output.links import refuse_links
 from runner.results.reports.content import RunContent
 from runner.results.reports.files import ReportFiles
 from runner.runs.run import Run
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 
 T = TypeVar("T")
 

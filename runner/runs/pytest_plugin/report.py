@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from runner.core.text import printable
 from runner.engine.scoring.gates import gate_words
+from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
-from runner.engine.scoring.worst import ShownRow
 from runner.results.reports.workflow_commands import guarded
 from runner.runs.report import Report
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
 from runner.engine.reading import Reading
-from runner.server.client import evaluating, kept
+from runner.server.client import evaluating, resources
 from runner.server.client import runs as run_operations
 from runner.server.client.connection import Connection
 from runner.server.client.server import Blocking, Server, each_now, now
@@ -97,13 +97,13 @@ class Client:
         self.close()
 
     evaluate = _blocking(evaluating.evaluate)
-    check = _blocking(kept.check)
-    add = _blocking(kept.add)
-    evaluator = _blocking(kept.evaluator)
-    evaluators = _iterating(kept.evaluators)
-    versions = _iterating(kept.versions)
-    add_dataset = _blocking(kept.add_dataset)
-    datasets = _iterating(kept.datasets)
+    check = _blocking(resources.check)
+    add = _blocking(resources.add)
+    evaluator = _blocking(resources.evaluator)
+    evaluators = _iterating(resources.evaluators)
+    versions = _iterating(resources.versions)
+    add_dataset = _blocking(resources.add_dataset)
+    datasets = _iterating(resources.datasets)
     run = _blocking(run_operations.run)
     runs = _iterating(run_operations.runs)
     status = _blocking(run_operations.status)
@@ -138,13 +138,13 @@ class AsyncClient:
         await self.close()
 
     evaluate = _awaited(evaluating.evaluate)
-    check = _awaited(kept.check)
-    add = _awaited(kept.add)
-    evaluator = _awaited(kept.evaluator)
-    evaluators = _async_iterating(kept.evaluators)
-    versions = _async_iterating(kept.versions)
-    add_dataset = _awaited(kept.add_dataset)
-    datasets = _async_iterating(kept.datasets)
+    check = _awaited(resources.check)
+    add = _awaited(resources.add)
+    evaluator = _awaited(resources.evaluator)
+    evaluators = _async_iterating(resources.evaluators)
+    versions = _async_iterating(resources.versions)
+    add_dataset = _awaited(resources.add_dataset)
+    datasets = _async_iterating(resources.datasets)
     run = _awaited(run_operations.run)
     runs = _async_iterating(run_operations.runs)
     status = _awaited(run_operations.status)

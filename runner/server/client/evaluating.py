@@ -16,8 +16,8 @@ from runner.core.types import Evaluator, Result, Show
 from runner.engine.arguments import config_or_preset
 from runner.engine.request import Path, Rows, Scorer
 from runner.engine.scoring.repeats import Repeats
+from runner.engine.scoring.shown_rows import ShownRows, Worst
 from runner.engine.scoring.tally import Tally
-from runner.engine.scoring.worst import ShownRows, Worst
 from runner.inputs.call import as_mapping, with_whole_call
 from runner.inputs.datasets.dataset import SUFFIXES
 from runner.inputs.datasets.streams import PACKED
@@ -26,9 +26,9 @@ from runner.results.store.errors import NotStoredError
 from runner.results.store.types import EvaluatorVersion
 from runner.runs.pool.types import MOST_TRIED, TryReply
 from runner.runs.report import Report
-from runner.server.client import kept
-from runner.server.client.kept import add, local, sent, sent_rows
+from runner.server.client import resources
 from runner.server.client.requests import Ask
+from runner.server.client.resources import add, local, sent, sent_rows
 from runner.server.client.rows import spooled
 from runner.server.client.runs import Watch, cancelling, page, started, status, wait
 from runner.server.client.server import Server
@@ -101,7 +101,7 @@ async def report(server: Server, run: str, *, worst: int = WORST, show: Show = "
         results += some
     script: Evaluator | None = None
     if info.number is not None:
-        found = await kept.evaluator(server, f"{info.evaluator}@{info.number}")
+        found = await resources.evaluator(server, f"{info.evaluator}@{info.number}")
         script = found.evaluator()
     repeats = Repeats(info.summary.repeat)
     joined = [one for one in map(repeats.add, results) if one is not None]
@@ -141,7 +141,7 @@ async def _tried(
     if isinstance(found, EvaluatorVersion):
         body: dict[str, Any] = {"evaluator": found.reference}
     else:
-        body = {"source": found.source, "language": found.language, **kept.how_read(found)}
+        body = {"source": found.source, "language": found.language, **resources.how_read(found)}
     sandbox, limits = settings.get("sandbox"), settings.get("limits")
     config = config_or_preset(sandbox) if isinstance(sandbox, str) else sandbox
     body["sandbox"] = (
@@ -186,7 +186,7 @@ async def _evaluator(server: Server, given: Scorer, how: Mapping[str, Any]) -> E
     is_template = given.replace("_", "-") in templates.names()
     try:
         if not (is_template and how.get("language")):
-            return await kept.evaluator(server, given)
+            return await resources.evaluator(server, given)
     except NotStoredError as error:
         if not is_template:
             raise EvaluatorError(str(error)) from None

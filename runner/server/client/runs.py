@@ -19,8 +19,8 @@ from runner.results.compare.types import Comparison, Flip, Flips
 from runner.results.output.row_cells import DIRECTION
 from runner.results.store.types import OVER, Order, Page, RunInfo, RunSpec, Selected
 from runner.server.client.events import Event, EventReader
-from runner.server.client.kept import key, listed, part
 from runner.server.client.requests import Ask, as_model
+from runner.server.client.resources import key, listed, part
 from runner.server.client.server import Server
 from runner.server.service.types import Progress, RunEvent, StateChange
 

@@ -17,9 +17,9 @@ from runner.core.setting_types import about
 from runner.core.settings import PARTS, parameter
 from runner.core.version import installed
 from runner.server.http import health, login
-from runner.server.http.entry import Entry
-from runner.server.http.guard import Guard
+from runner.server.http.authentication import Entry
 from runner.server.http.metrics import Measured, Metrics
+from runner.server.http.middleware import Guard
 from runner.server.http.problems import answer_problems
 from runner.server.http.v1 import datasets, evaluators, langfuse, runs
 from runner.server.http.web import pages

@@ -10,8 +10,8 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError
-from runner.server.service.part import threaded
 
 M = TypeVar("M", bound=BaseModel)
 _MOST = 200

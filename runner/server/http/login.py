@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from runner.server.http.entry import COOKIE, Entry
+from runner.server.http.authentication import COOKIE, Entry
 from runner.server.http.route import PageRoute
 from runner.server.service.errors import ServiceError
 

@@ -22,8 +22,8 @@ from runner.results.store.errors import NotStoredError
 from runner.results.store.types import OVER, Order, RunInfo, RunSpec, Selection
 from runner.runs.pool.types import MOST_TRIED, TriedRow
 from runner.server.mcp.replies import as_reply
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError
-from runner.server.service.part import threaded
 from runner.server.service.scripts import all_templates, templates_listed
 from runner.server.service.service import Service
 from runner.server.service.types import (

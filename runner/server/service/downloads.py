@@ -18,8 +18,8 @@ from runner.results.output.parquet_writer import ParquetWriter
 from runner.results.output.row_cells import CACHED, DIRECTION, REPEAT, Layout, layout
 from runner.results.output.writers import CsvWriter, Writer
 from runner.results.store.types import RunInfo
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError
-from runner.server.service.part import threaded
 
 Format = Literal["jsonl", "csv", "parquet"]
 MEDIA: dict[Format, str] = {

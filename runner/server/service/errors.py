@@ -14,7 +14,7 @@ from runner.core.errors import (
     OutputError,
 )
 from runner.core.text import printable
-from runner.inputs.datasets.lacking import PLACEHOLDER
+from runner.inputs.datasets.required_columns import PLACEHOLDER
 from runner.results.store.errors import (
     InUseError,
     NameTakenError,

@@ -11,8 +11,8 @@ from pydantic_core import PydanticSerializationError
 
 from runner.core.types import Result
 from runner.inputs.evaluators.foreign.guest import guest_text, python_part
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError
-from runner.server.service.part import threaded
 from runner.server.service.service import Service
 from runner.server.service.types import EvaluateRequest
 from sandboxes.base import Language, Limits

@@ -22,10 +22,10 @@ from runner.results.store.store import Store
 from runner.results.store.types import OVER, RunInfo, RunState
 from runner.runs.pool.pool import Pool
 from runner.runs.pool.types import RunEnded, RunJob, RunSegment, RunStarted
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError, translated
-from runner.server.service.feed import Feed
-from runner.server.service.part import threaded
 from runner.server.service.request import job_of
+from runner.server.service.run_events import Feed
 from runner.server.service.settings import Settings
 from runner.server.service.types import line
 

@@ -16,8 +16,8 @@ from runner.results.output.manifest import command
 from runner.results.store.store import Store
 from runner.results.store.types import RunSpec
 from runner.runs.run import Run
-from runner.runs.stored import source_of
-from runner.server.service.part import parsed_version
+from runner.runs.store_references import source_of
+from runner.server.service.base import parsed_version
 from sandboxes.base import SandboxConfig
 
 

@@ -19,15 +19,15 @@ from runner.results.compare.types import Comparison, Flips
 from runner.results.reports.runs import read_run
 from runner.results.store.errors import InUseError, NotStoredError, StoreError
 from runner.results.store.types import OVER, Page, RunInfo, RunSpec, RunState, Selected, Selection
-from runner.runs.stored import source_of
+from runner.runs.store_references import source_of
+from runner.server.service.base import Part, threaded
 from runner.server.service.downloads import Download, Format, as_table, joined, table
 from runner.server.service.errors import ServiceError
-from runner.server.service.feed import Feed
 from runner.server.service.folders import Folders
-from runner.server.service.part import Part, threaded
 from runner.server.service.queue import RENEWED, Queue
 from runner.server.service.request import check_run, job_of, request_of
 from runner.server.service.rows import writable_result
+from runner.server.service.run_events import Feed
 from runner.server.service.types import RunEvent
 
 T = TypeVar("T")

@@ -27,9 +27,9 @@ from runner.results.store.types import DatasetInfo, EvaluatorVersion, Preset
 from runner.runs.pool.pool import Pool
 from runner.runs.pool.types import PoolStatus, TryJob, TryReply
 from runner.server.service import scripts
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError
 from runner.server.service.folders import Folders
-from runner.server.service.part import threaded
 from runner.server.service.queue import Queue
 from runner.server.service.rows import looked_at
 from runner.server.service.runs import Runs

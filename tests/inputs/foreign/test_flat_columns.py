@@ -9,9 +9,9 @@ import pytest
 import runner
 from runner.core.errors import ColumnsError
 from runner.core.types import InputMapping
-from runner.engine.scoring.worst import own_names
+from runner.engine.scoring.shown_rows import own_names
 from runner.inputs.datasets.column_notes import default_notes
-from runner.inputs.datasets.lookahead import Lookahead
+from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.mapping import bind

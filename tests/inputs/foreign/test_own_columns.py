@@ -10,9 +10,9 @@ import runner
 from runner.core.errors import ColumnsError, EvaluatorError
 from runner.core.types import InputMapping
 from runner.engine.scoring.label_notes import label_notes
-from runner.engine.scoring.worst import ShownRow
+from runner.engine.scoring.shown_rows import ShownRow
 from runner.inputs.datasets import column_notes
-from runner.inputs.datasets.lookahead import Lookahead
+from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.mapping import bind

@@ -10,7 +10,7 @@ import pytest
 import runner
 from runner.core.errors import ColumnsError, EvaluatorError
 from runner.core.types import Evaluator, InputMapping
-from runner.inputs.evaluators.likely import likely_columns
+from runner.inputs.evaluators.column_suggestions import likely_columns
 from runner.inputs.evaluators.load import parse_evaluator
 
 VERL = """

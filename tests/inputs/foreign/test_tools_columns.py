@@ -13,7 +13,7 @@ from runner.core.types import InputMapping
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.normalize import InvalidResultError, normalize
 from runner.inputs.datasets import column_notes
-from runner.inputs.datasets.lookahead import Lookahead
+from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.inline import read_inline
 from runner.inputs.evaluators.load import parse_evaluator

@@ -24,7 +24,7 @@ from runner.results.store.errors import NotStoredError
 from runner.results.store.store import Store
 from runner.results.store.types import DatasetInfo, RunInfo
 from runner.runs.run import Run
-from runner.runs.stored import prepare
+from runner.runs.store_references import prepare
 from tests.cli.commands import evalcell, run
 
 SCRIPT = """\

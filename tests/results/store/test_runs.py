@@ -17,7 +17,7 @@ from runner.inputs.evaluators.load import parse_evaluator
 from runner.results.store.errors import NotStoredError, SegmentError
 from runner.results.store.store import Store
 from runner.results.store.types import RunSpec, Selection
-from runner.runs.stored import source_of
+from runner.runs.store_references import source_of
 from sandboxes.base import SandboxConfig
 from tests.results.store.making import ROWS, evaluator, failed, new_run, result, segment
 

@@ -13,8 +13,8 @@ import pytest
 
 from runner.engine.request import Prepared
 from runner.runs.parts import plan, run
-from runner.runs.parts.crew import Worker
 from runner.runs.parts.folder import PartsFolder
+from runner.runs.parts.scheduler import Worker
 from runner.runs.parts.types import Task
 from runner.runs.parts.work import Progress, Reply, Work
 from tests.cli.commands import header

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from runner.core.errors import DatasetError
-from runner.runs.parts import crew
-from runner.runs.parts.crew import share as share_tasks
+from runner.runs.parts import scheduler
+from runner.runs.parts.scheduler import share as share_tasks
 from runner.runs.parts.types import Count, LookTask, PartLostError
 
 
@@ -51,7 +51,7 @@ def share(workers: list[Worker], paths: list[str]) -> dict[int, Any]:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "_PAUSE", 0)
+    monkeypatch.setattr(scheduler, "_PAUSE", 0)
 
 
 def test_each_task_is_done_once_whoever_is_lost() -> None:

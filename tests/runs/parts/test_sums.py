@@ -11,7 +11,7 @@ import pytest
 
 from runner.core.types import Continuous, Evaluator, OutputConfig, Result, ResultError, Score
 from runner.engine.scoring import scores, tally
-from runner.engine.scoring.sums import PartialSums, Sums
+from runner.engine.scoring.run_totals import PartialSums, Sums
 from sandboxes.base import Call
 
 CONFIG = Continuous(kind="continuous", direction="maximize", threshold=0.5)

@@ -10,7 +10,7 @@ import pytest
 from runner.core.errors import ColumnsError, InputError
 from runner.runs.pool.pool import Pool
 from runner.runs.pool.types import BusyError, PoolClosedError
-from runner.runs.pool.worker.tries import prepared_of
+from runner.runs.pool.worker.dry_run import prepared_of
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
 from tests.runs.pool.jobs import HOUR, LOOPS, dry_run, with_pool

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from runner.runs.pool.worker.lease import Lease
+from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Programs, Sandboxes, Turns
 from sandboxes.base import Call, Execution, Limits, SandboxConfig, Script
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError

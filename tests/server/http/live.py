@@ -14,7 +14,7 @@ import httpx
 from runner.results.store import open_store
 from runner.runs.pool.pool import Pool
 from runner.server.http.app import create_app
-from runner.server.http.entry import Entry
+from runner.server.http.authentication import Entry
 from runner.server.http.listen import bind, serve
 from runner.server.service.service import Service
 from runner.server.service.settings import Settings

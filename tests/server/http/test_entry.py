@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from runner.server.http.entry import COOKIE, LOCAL, Entry, host_name
+from runner.server.http.authentication import COOKIE, LOCAL, Entry, host_name
 from runner.server.service.errors import ServiceError
 
 TOKEN = "a-token-that-nobody-guesses"

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from runner.results.store.types import RunSpec
-from runner.server.service.feed import Feed
+from runner.server.service.run_events import Feed
 from runner.server.service.types import Progress
 from tests.server.http.live import Live, finished
 from tests.server.http.served import PATIENCE

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from runner.server.http import guard
+from runner.server.http import middleware
+from runner.server.http.authentication import LOCAL, Entry
 from runner.server.http.connection import Connection
-from runner.server.http.entry import LOCAL, Entry
 from runner.server.service.settings import Settings
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, DISTANCE, SHELL, Hostile, scripts
 from tests.server.http.live import Live, finished, live
@@ -211,7 +211,7 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Connection, "seconds", 0.5)
         patch.setattr(Connection, "stuck_seconds", 0.5)
-        patch.setattr(guard, "PATIENCE", 0.5)
+        patch.setattr(middleware, "PATIENCE", 0.5)
         entry = Entry(TOKEN, LOCAL)
         bounds = Settings(dataset_bytes=1000, body_bytes=2000, script_bytes=500)
         with live(tmp_path_factory.mktemp("slow"), bounds, entry) as found:

@@ -14,7 +14,7 @@ import pytest
 from runner.core.errors import ColumnsError, ServerError
 from runner.results.store.errors import InUseError, StoreError, VersionConflictError
 from runner.runs.pool.types import BusyError
-from runner.server.http.guard import _HEADERS
+from runner.server.http.middleware import _HEADERS
 from runner.server.http.v1.langfuse import RETRIED
 from runner.server.service.errors import KINDS, ServiceError, translated
 from runner.server.service.types import RunEvent

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from runner.server.http.entry import Entry
+from runner.server.http.authentication import Entry
 from tests.server.http.live import live
 from tests.server.http.test_http import problem
 

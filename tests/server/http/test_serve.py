@@ -17,7 +17,7 @@ import pytest
 from runner.results.store import open_store
 from runner.results.store.errors import StoreFullError
 from runner.server.http import token
-from runner.server.http.alone import taken
+from runner.server.http.server_lock import taken
 from tests.server.http.served import Served
 
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from runner.results.store.store import Store
-from runner.server.service import part
+from runner.server.service import base
 from runner.server.service.rows import some_rows
 from runner.server.service.types import DatasetRows
 from tests.server.http.live import Live
@@ -29,7 +29,7 @@ def test_rows_that_take_long_to_find_hold_up_nothing_else(
     async def look() -> list[DatasetRows]:
         return await asyncio.gather(*(server.service.dataset_rows("demo", 90_000) for _ in range(60)))
 
-    monkeypatch.setattr("runner.server.service.part.some_rows", rows)
+    monkeypatch.setattr("runner.server.service.base.some_rows", rows)
     looking = asyncio.run_coroutine_threadsafe(look(), server.loop)
     try:
         for path in ("/v1/evaluators", "/v1/datasets/demo/rows", "/v1/evaluators/json-distance"):
@@ -50,7 +50,7 @@ def test_clients_that_hang_up_pile_up_no_threads(server: Live, slow: bool, most:
         assert ended.wait(PATIENCE)
 
     def threaded(call: Callable[[int], None], number: int) -> asyncio.Task[None]:
-        return asyncio.create_task((server.service._slowly if slow else part.threaded)(call, number))
+        return asyncio.create_task((server.service._slowly if slow else base.threaded)(call, number))
 
     async def hang_up() -> None:
         for number in range(most + 10):

@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterator
 
 from runner.core.errors import EvaluatorError
 from runner.core.types import Parameter
+from runner.inputs.evaluators.column_suggestions import OUTPUTS, is_reference, plain_name
 from runner.inputs.evaluators.entries import python_entries, which
 from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
 from runner.inputs.evaluators.foreign.reads import Key, keys_of
 from runner.inputs.evaluators.foreign.summaries import takes_lists
-from runner.inputs.evaluators.likely import OUTPUTS, is_reference, plain_name
 from runner.inputs.evaluators.python_signature import CallableNode, expression, key_of, parse
 
 _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}

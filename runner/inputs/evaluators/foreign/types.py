@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.types import Evaluator, Parameter
-from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, is_reference
+from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, is_reference
 from sandboxes.base import Language
 
 if TYPE_CHECKING:

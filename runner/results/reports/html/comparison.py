@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.engine.scoring.gates import figure
-from runner.engine.scoring.worst import safe_apart
+from runner.engine.scoring.shown_rows import safe_apart
 from runner.results.compare.types import ChangedRow, Comparison, Difference, RowTexts
 from runner.results.reports import comparison
 from runner.results.reports.html.figures import chip, tiles

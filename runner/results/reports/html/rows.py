@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 
 from runner.engine.scoring.gates import figure
 from runner.engine.scoring.look_alikes import tell_apart
-from runner.engine.scoring.worst import ShownRow
+from runner.engine.scoring.shown_rows import ShownRow
 from runner.results.reports.content import ListedRow, RunContent
 from runner.results.reports.html.figures import CHIPS, chip
 from runner.results.reports.markup import html

@@ -20,7 +20,7 @@ from runner.results.output.stored_run import Part, StoredRun
 from runner.results.store.segments import SegmentBuilder
 from runner.runs.pool.faults import Fault
 from runner.runs.pool.types import AHEAD, RunEnded, RunJob, RunSegment, RunStarted
-from runner.runs.pool.worker.lease import Lease
+from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Sandboxes
 from runner.runs.run import Run
 from sandboxes.base import LOG

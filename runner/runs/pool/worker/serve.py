@@ -26,8 +26,8 @@ from runner.runs.pool import frames
 from runner.runs.pool.faults import Fault
 from runner.runs.pool.frames import Frame
 from runner.runs.pool.types import PoolStatus, RunJob, RunSegment, RunStarted
+from runner.runs.pool.worker.dry_run import checked, tried
 from runner.runs.pool.worker.runs import RunTask
-from runner.runs.pool.worker.tries import checked, tried
 from runner.runs.pool.worker.warm import BYTES, Programs, Sandboxes
 from sandboxes import event_loop
 from sandboxes.base import LOG, SandboxConfig

@@ -23,7 +23,7 @@ from runner.server.http.v1.parts import (
     while_there,
     while_there_after,
 )
-from runner.server.service.part import threaded
+from runner.server.service.base import threaded
 from runner.server.service.rows import FURTHEST
 from runner.server.service.types import MOST_ROWS, DatasetRows
 from sandboxes.base import SandboxConfig

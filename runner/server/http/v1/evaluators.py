@@ -14,8 +14,8 @@ from runner.runs.pool.types import TryReply
 from runner.server.http.idempotency import Once
 from runner.server.http.v1.parts import After, Count, Force, Here, Name, StrictRoute, problems, while_there
 from runner.server.service import scripts
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError
-from runner.server.service.part import threaded
 from runner.server.service.types import (
     Checked,
     CheckRequest,

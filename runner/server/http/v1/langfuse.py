@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from runner.server.http.entry import Entry
+from runner.server.http.authentication import Entry
 from runner.server.http.v1.parts import Here, StrictRequest, problems, while_there
 from runner.server.service.errors import ServiceError, problem_or_raise
 from runner.server.service.langfuse import ExecuteReply, ExecuteRequest, execute

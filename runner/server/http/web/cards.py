@@ -11,8 +11,8 @@ from markupsafe import Markup
 from runner.core.text import printable
 from runner.engine.scoring.diff import JsonDifference, JsonDifferences, count_differences
 from runner.engine.scoring.look_alikes import tell_apart
+from runner.engine.scoring.shown_rows import label_text
 from runner.engine.scoring.summary import Stats, passes
-from runner.engine.scoring.worst import label_text
 from runner.results.reports.html.rows import beside, compared
 from runner.results.store.types import RunInfo
 from runner.server.http.web.render import fragment, values_apart

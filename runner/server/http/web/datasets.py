@@ -15,8 +15,8 @@ from runner.server.http.web import draft as drafts
 from runner.server.http.web import forms
 from runner.server.http.web.draft import EMPTY
 from runner.server.http.web.render import page, values_apart
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError
-from runner.server.service.part import threaded
 from runner.server.service.rows import FURTHEST
 from runner.server.service.types import line
 

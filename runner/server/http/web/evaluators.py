@@ -19,8 +19,8 @@ from runner.server.http.web import draft as drafts
 from runner.server.http.web import forms, header_form
 from runner.server.http.web.draft import EMPTY, TRIED, Draft
 from runner.server.http.web.render import link, page, value
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError, problem_or_raise
-from runner.server.service.part import threaded
 from runner.server.service.service import Service
 from runner.server.service.types import EvaluateRequest, EvaluatorInput
 

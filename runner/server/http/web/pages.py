@@ -9,8 +9,8 @@ from runner.server.http.route import PageRoute
 from runner.server.http.v1.parts import Here
 from runner.server.http.web import comparing, datasets, evaluators, runs, static
 from runner.server.http.web.render import page
+from runner.server.service.base import threaded
 from runner.server.service.errors import KINDS, ServiceError
-from runner.server.service.part import threaded
 from runner.server.service.scripts import templates_listed
 
 first = APIRouter(include_in_schema=False, route_class=PageRoute)

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse
 from runner.core.text import printable, rows_of, shown_json, size_of, whole
 from runner.engine.scoring.gates import figure
 from runner.engine.scoring.look_alikes import tell_apart
-from runner.engine.scoring.worst import labels_apart, safe
+from runner.engine.scoring.shown_rows import labels_apart, safe
 from runner.results.reports import comparison as compared
 from runner.results.reports.html.figures import chip
 from runner.results.store.types import RunInfo

@@ -14,7 +14,7 @@ from runner.core.entry_points import offered
 from runner.core.errors import InputError
 from runner.core.settings import nested, parameter
 from runner.core.types import Outcome
-from runner.engine.scoring.worst import ShownRows
+from runner.engine.scoring.shown_rows import ShownRows
 from runner.results.reports.content import RunContent
 from runner.results.reports.html import figures
 from runner.results.store.types import GOING, MOST_DEEP, EvaluatorVersion, RunInfo, RunSpec, Selection
@@ -25,8 +25,8 @@ from runner.server.http.web import draft as drafts
 from runner.server.http.web.charts import charts
 from runner.server.http.web.draft import EMPTY, Draft
 from runner.server.http.web.render import duration, link, page
+from runner.server.service.base import threaded
 from runner.server.service.errors import ServiceError, problem_or_raise
-from runner.server.service.part import threaded
 from runner.server.service.rows import FURTHEST
 from runner.server.service.service import Service
 from runner.server.service.types import Progress

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from runner.core.errors import EvaluatorError
 from runner.core.text import listed, printable
 from runner.core.types import Evaluator
+from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
@@ -22,7 +23,6 @@ from runner.inputs.evaluators.foreign.module import (
 )
 from runner.inputs.evaluators.foreign.reads import needs
 from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
-from runner.inputs.evaluators.likely import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.python_signature import expression
 from sandboxes.wording import Setting
 

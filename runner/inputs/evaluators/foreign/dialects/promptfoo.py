@@ -9,13 +9,13 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import listed
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.column_suggestions import is_reference
 from runner.inputs.evaluators.foreign.evidence import reads_object, row_keys
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, only
 from runner.inputs.evaluators.foreign.paths import paths_read
 from runner.inputs.evaluators.foreign.reads import keys
 from runner.inputs.evaluators.foreign.types import INLINE, ForeignDialect, Found, row
-from runner.inputs.evaluators.likely import is_reference
 from sandboxes.base import Language
 
 _ENTRY = "get_assert"

@@ -17,7 +17,7 @@ from runner.core.types import Evaluator, Result
 from runner.engine.request import Prepared, RunRequest, prepare
 from runner.inputs.evaluators.typescript.type_errors import that_count
 from runner.runs.pool.types import TriedRow, TryReply
-from runner.runs.pool.worker.lease import Lease
+from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Sandboxes
 from sandboxes.base import Call, Execution, Problem, SandboxConfig
 from sandboxes.json_text import reader, writer

@@ -6,9 +6,9 @@ from pydantic import Field
 
 from runner.core.types import Evaluator, Result, Show
 from runner.engine.scoring.repeats import Repeats
+from runner.engine.scoring.shown_rows import RankedRow, ShownRows, Worst
 from runner.engine.scoring.summary import Summary
 from runner.engine.scoring.tally import Labels, Tally, TallySums
-from runner.engine.scoring.worst import RankedRow, ShownRows, Worst
 from sandboxes.record import Record
 
 

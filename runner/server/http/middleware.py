@@ -12,8 +12,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from runner.server.http.authentication import Entry
 from runner.server.http.connection import HEADER_BYTES
-from runner.server.http.entry import Entry
 from runner.server.http.problems import reply
 from runner.server.service.errors import ServiceError
 from sandboxes.guest.supervisor.clock import now

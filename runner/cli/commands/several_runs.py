@@ -15,8 +15,8 @@ import click
 
 from runner.cli import values
 from runner.cli.command_options import CommandOptions
+from runner.cli.commands.github_summary import tell_step
 from runner.cli.commands.run import compared, execute, report
-from runner.cli.commands.step import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.views import render
 from runner.core.errors import FailedRowsError, InputError

@@ -136,7 +136,7 @@ def look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, Non
 def _error(
     name: str, own: list[str], row: Case | None, evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
 ) -> ColumnsError:
-    from runner.inputs.evaluators.likely import is_setting, likely_columns
+    from runner.inputs.evaluators.column_suggestions import is_setting, likely_columns
 
     named = binding.own & lacking.keys()
     settings = {p.name: p.declared for p in evaluator.parameters if p.declared is not None and p.name in named}
@@ -200,7 +200,7 @@ def _of_example(evaluator: Evaluator, columns: list[str]) -> dict[str, str]:
     asked = any(p.name == "example" and not p.required for p in evaluator.parameters)
     if not asked or evaluator.dialect is not None or evaluator.language == "python" or evaluator.entry is None:
         return {}
-    from runner.inputs.evaluators.likely import likely_columns
+    from runner.inputs.evaluators.column_suggestions import likely_columns
     from runner.inputs.evaluators.typescript.entries import keys_of
 
     if "outputs" not in keys_of(evaluator.source, evaluator.entry, "example"):
@@ -211,8 +211,8 @@ def _of_example(evaluator: Evaluator, columns: list[str]) -> dict[str, str]:
 
 def _may_be_meant(evaluator: Evaluator, parameter: str, names: Collection[str]) -> bool:
     """Whether a parameter with a default of nothing is a part of a row by its name, and the script reads it."""
+    from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS, is_answer, plain_name
     from runner.inputs.evaluators.foreign.reads import uses_default
-    from runner.inputs.evaluators.likely import INPUTS, OUTPUTS, is_answer, plain_name
 
     known = is_answer(parameter) or plain_name(parameter) in (OUTPUTS | INPUTS) - {*ALSO_SETTINGS}
     return known and evaluator.dialect is None and uses_default(evaluator, parameter, names)
@@ -233,8 +233,8 @@ def _parts(
     """By parameter of which a script reads keys, where the likely column is no object: a column for each key."""
     from difflib import get_close_matches  # here: few wait for it
 
+    from runner.inputs.evaluators.column_suggestions import likely_columns
     from runner.inputs.evaluators.foreign.reads import object_keys
-    from runner.inputs.evaluators.likely import likely_columns
 
     for parameter, column in likely.items():
         own = every
@@ -311,7 +311,7 @@ def of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:
 
     All of it also gives what few rows have, and is not enough for a key that has another name among the columns.
     """
-    from runner.inputs.evaluators.likely import likely_columns
+    from runner.inputs.evaluators.column_suggestions import likely_columns
 
     names = [key.name for key in keys]
     if {*BY_NAME}.isdisjoint(names) and all(key.name in columns for key in keys if key.required):
@@ -329,7 +329,7 @@ def of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:
 
 def _inside(parameters: Mapping[str, Collection[str]], row: Case | None) -> Iterator[tuple[str, str]]:
     """By parameter, given the names by which it is known: the path of a key of such a name in an object."""
-    from runner.inputs.evaluators.likely import step
+    from runner.inputs.evaluators.column_suggestions import step
 
     whole = [] if row is None else [(f"$.{one}", getattr(row, one)) for one in BY_NAME[:3] if one in row.present]
     whole += [] if row is None else [(f"$.metadata{step(name)}", value) for name, value in row.metadata.items()]
@@ -346,7 +346,7 @@ def _likely_path(path: str, row: Case | None, columns: list[str]) -> str | None:
     if not path.startswith("$"):
         return None
     from runner.inputs.evaluators.column import parse_source
-    from runner.inputs.evaluators.likely import likely_path
+    from runner.inputs.evaluators.column_suggestions import likely_path
 
     keys = parse_source(path, trusted=True).keys
     found = likely_path(keys, row, columns) if keys and len(keys) > 1 else None

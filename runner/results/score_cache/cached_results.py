@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from runner.core.types import Evaluator, Result
 from runner.core.version import installed
-from runner.engine.batched import is_batched, least_rows
+from runner.engine.batch_program import is_batched, least_rows
 from runner.engine.batches import SharedBatches
 from runner.engine.request import Prepared
 from runner.engine.row import Known, Row

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from runner.core.types import Evaluator
-from runner.engine.outer import OuterProgram
+from runner.engine.program_wrapper import OuterProgram
 from sandboxes.base import Call, Execution, Isolation, Limits, Program, Sandbox, ScriptError
 
 ROUNDS = 64

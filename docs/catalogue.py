@@ -12,7 +12,7 @@ from typing import Any
 import templates
 from runner.core.types import Categorical, Continuous, Evaluator, OutputConfig, Parameter
 from runner.inputs.evaluators.column import BY_NAME
-from runner.inputs.evaluators.parameters import as_json, expected
+from runner.inputs.evaluators.parameters import as_json, describe_values
 from runner.inputs.evaluators.resolve import find_evaluator
 
 PAGE = Path(__file__).with_name("templates.md")
@@ -157,7 +157,7 @@ def _output(config: OutputConfig) -> str:
 
 def _row(parameter: Parameter, evaluator: Evaluator) -> tuple[str, ...]:
     declared = parameter.declared
-    takes = "any value" if declared is None else expected(declared)
+    takes = "any value" if declared is None else describe_values(declared)
     what_for = "" if declared is None else declared.description
     return _code(parameter.name), takes, _source(parameter, evaluator), what_for
 

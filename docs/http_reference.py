@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from runner.results.store import open_store
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.server.http.app import create_app
 from runner.server.service.errors import KINDS
 from runner.server.service.service import Service
@@ -58,7 +58,7 @@ _ALWAYS = frozenset({400, 401, 403, 408, 413, 422, 500})
 def document() -> dict[str, Any]:
     """The OpenAPI document."""
     with TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/store.sqlite", Path(folder)) as store:
-        return create_app(Service(store, Pool())).openapi()
+        return create_app(Service(store, WorkerPool())).openapi()
 
 
 def page() -> str:

@@ -20,7 +20,7 @@ from runner.core import types
 from runner.engine.scoring import shown_rows
 from runner.inputs.datasets import dataset
 from runner.results.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, RunInfo
-from runner.server.service.types import Checked, RunEvent
+from runner.server.service.types import RunEvent, ScriptCheck
 from sandboxes import models
 from sandboxes.record import Record
 
@@ -44,7 +44,7 @@ PARTS = {
     ),
 }
 """All public names, in the page's order."""
-KEPT = (EvaluatorInfo, EvaluatorVersion, DatasetInfo, RunInfo, RunEvent, Checked)
+KEPT = (EvaluatorInfo, EvaluatorVersion, DatasetInfo, RunInfo, RunEvent, ScriptCheck)
 """What a client returns beside them."""
 _HEAD = """\
 # Python

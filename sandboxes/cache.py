@@ -26,7 +26,7 @@ SCORES = "scores"
 SCORES_IN_USE = "in-use"
 """The file in it that a run locks while it uses them."""
 
-UNUSED = 30 * 86_400
+UNUSED_SECONDS = 30 * 86_400
 """Seconds after which an unused file is deleted, when the next one is built."""
 
 _PIECE = 8 << 20
@@ -251,7 +251,7 @@ def _delete_old(folder: Path) -> None:
     """Delete what no run has used for a while, such as the builds of earlier versions."""
     for path in folder.iterdir():
         try:
-            if time.time() - path.lstat().st_mtime > UNUSED:
+            if time.time() - path.lstat().st_mtime > UNUSED_SECONDS:
                 delete(path)
         except OSError:
             continue  # another process was faster

@@ -22,12 +22,12 @@ def new_loop() -> asyncio.AbstractEventLoop:
 def run(work: Coroutine[Any, Any, T]) -> T:
     """As asyncio.run, with such a loop."""
     # Without debugging: with PYTHONDEVMODE, which is for the caller's code, asyncio would tell each slow step of ours.
-    with held(), asyncio.Runner(debug=False, loop_factory=new_loop) as runner:
+    with keep_ticking(), asyncio.Runner(debug=False, loop_factory=new_loop) as runner:
         return runner.run(work)
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def keep_ticking() -> Iterator[None]:
     """Let the clock tick in this block."""
     holder = object()
     clock.hold(holder)

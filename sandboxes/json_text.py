@@ -8,7 +8,7 @@ from json import JSONDecodeError, JSONDecoder, JSONEncoder
 from typing import Any
 
 
-class Encoded(str):
+class JsonText(str):
     """JSON text in place of the value that it holds, for a value too large to be made into objects here."""
 
     __slots__ = ()

@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
-from sandboxes.guest.supervisor.driver import Bounds
+from sandboxes.guest.supervisor.driver import CallBounds
 from sandboxes.hints import BOX, Failure, Place, next_step
-from sandboxes.json_text import Encoded, reader, writer
+from sandboxes.json_text import JsonText, reader, writer
 from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 from sandboxes.wording import Setting
@@ -68,9 +68,9 @@ def longest(limits: Limits) -> int:
     return _WORST * (limits.result + limits.output) + 65536
 
 
-def bounds(limits: Limits) -> Bounds:
+def bounds(limits: Limits) -> CallBounds:
     """The limits, as a supervisor keeps them."""
-    return Bounds(
+    return CallBounds(
         memory=limits.memory,
         output=limits.output,
         flood=limits.flood,
@@ -93,8 +93,8 @@ def call_request(call: Call, limits: Limits) -> bytes | Execution:
         end, seed = _bounds(limits.output, limits.result), call.seed
         if not call.positional and type(seed) is int:  # as most
             return f'{{"positional":[],"arguments":{_write(call.arguments)},"seed":{seed},{end}'.encode()
-        if call.positional and any(isinstance(value, Encoded) for value in call.positional):
-            values = ",".join(value if isinstance(value, Encoded) else _write(value) for value in call.positional)
+        if call.positional and any(isinstance(value, JsonText) for value in call.positional):
+            values = ",".join(value if isinstance(value, JsonText) else _write(value) for value in call.positional)
             rest = _write({"arguments": call.arguments, "seed": seed})[1:-1]
             return f'{{"positional":[{values}],{rest},{end}'.encode()
         body = {"positional": call.positional, "arguments": call.arguments, "seed": seed}

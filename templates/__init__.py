@@ -8,7 +8,7 @@ from inspect import cleandoc
 from pathlib import Path
 
 from sandboxes.base import Language
-from templates.assembly import assembled
+from templates.assembly import assemble
 
 _HERE = Path(__file__).parent
 _FILES: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}
@@ -61,7 +61,7 @@ def source(name: str, language: Language = "python") -> str:
     script = path(name, language)
     if not script.is_file():
         raise KeyError(language)
-    return assembled(script.read_text("utf-8"), language)
+    return assemble(script.read_text("utf-8"), language)
 
 
 def is_source(name: str, text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -122,3 +123,52 @@ def test_no_module_hides_what_the_package_is_asked_for() -> None:
     import runner
 
     assert not [name for name in runner.__all__ if (ROOT / "runner" / f"{name}.py").exists()]
+
+
+IRREGULAR = re.compile(
+    r"asked|begun|bought|bound|broken|brought|built|caught|chosen|come|done|drawn|driven|"
+    r"eaten|fallen|forgotten|found|given|gone|grown|held|hidden|kept|known|laid|led|left|"
+    r"lent|lost|made|meant|met|paid|risen|said|seen|sent|shown|sold|sought|spent|stolen|"
+    r"stood|stuck|taken|taught|thought|told|torn|understood|unsaid|wanted|won|worn|wound|"
+    r"woven|written"
+)
+NOUNS = frozenset({"bed", "embed", "feed", "need", "seed", "speed", "thread"})
+
+
+def is_bare_participle(name: str) -> bool:
+    """Say whether a name is one word, and that a participle: it says what happened, not what the thing is."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    if len(words) != 1:
+        return False
+    word = words[0].lower()
+    return IRREGULAR.fullmatch(word) is not None or (word.endswith("ed") and word not in NOUNS)
+
+
+def public_names(path: Path) -> Iterator[tuple[str, bool]]:
+    """The public names of a module's top level, and whether each is a class."""
+    for node in parsed(path).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, isinstance(node, ast.ClassDef)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((target.id, False) for target in targets if isinstance(target, ast.Name))
+
+
+@pytest.mark.parametrize("top", ["runner", "sandboxes", "templates"])
+def test_no_public_name_and_no_file_is_a_bare_participle(top: str) -> None:
+    bare = []
+    for module, path in modules(top).items():
+        names = [module.rpartition(".")[2], *(name for name, _ in public_names(path))]
+        bare += [f"{module}: {name}" for name in names if not name.startswith("_") and is_bare_participle(name)]
+    assert bare == []
+
+
+def test_hardly_any_class_name_means_two_things() -> None:
+    places: dict[str, list[str]] = {}
+    for top in ("runner", "sandboxes"):
+        for module, path in modules(top).items():
+            if ".guest.foreign." not in f"{module}.":  # there, classes are named as the tools name them
+                for name, is_class in public_names(path):
+                    if is_class and not name.startswith("_"):
+                        places.setdefault(name, []).append(module)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -17,7 +17,7 @@ class _Lines(logging.Handler):
 
 
 @contextmanager
-def printed(quiet: bool) -> Iterator[None]:
+def print_log(quiet: bool) -> Iterator[None]:
     """Print what is logged in the `with` block, unless `quiet`."""
     log = logging.getLogger("evalcell")
     before, handler = log.level, logging.NullHandler() if quiet else _Lines()

@@ -13,7 +13,7 @@ from runner.cli import options, signals, streams
 from runner.cli.commands.registry import Commands
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE, epilog
 from runner.core.doors import speaking
-from runner.core.version import installed
+from runner.core.version import installed_version
 
 
 class Group(click.Group):
@@ -118,7 +118,7 @@ evalcell scores datasets with evaluator scripts that run in a sandbox.
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        found = installed()
+        found = installed_version()
         click.echo(f"evalcell {found}" if found else "evalcell, run from a checkout that is not installed")
         context.exit()
 
@@ -136,7 +136,7 @@ def cli(debug: bool) -> None:
 
 
 @cli.command(
-    cls=options.Command,
+    cls=options.HeadingCommand,
     epilog="A GATE is METRIC OP NUMBER: --require 'mean>=0.9' and --fail-if 'mean<0.9' fail the run when the mean is "
     "below 0.9. METRIC: mean, ci_low and ci_high (the ends of its 95% interval), median, min, max, passed, pass_rate "
     "(of the rows with a score), pass_rate_ci_low, pass_rate_ci_high, rows, scored, abstained, failed, lost, "
@@ -153,7 +153,7 @@ def cli(debug: bool) -> None:
 @options.config
 @options.settings("evalcell run")
 @options.trust_config
-@options.printed
+@options.print_options
 def run(**given: Any) -> int:
     """
     Score each row of DATASET with EVALUATOR.
@@ -194,7 +194,7 @@ def begin() -> NoReturn:
     except SystemExit as e:
         code = e.code
     exit_code = code if isinstance(code, int) else DONE
-    if (error := streams.lost()) is not None:
+    if (error := streams.flush_stdout()) is not None:
         click.echo(f"evalcell: what is printed cannot be written ({error.strerror}); free some room", err=True)
         exit_code = exit_code or COULD_NOT_JUDGE
     signals.leave(exit_code)

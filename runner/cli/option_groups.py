@@ -36,7 +36,7 @@ class Option(Plain):
         self.heading = heading
 
 
-class Command(click.Command):
+class HeadingCommand(click.Command):
     """Lists its options under their headings, in the order in which the headings first come."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.option_groups import Command as Command
 from runner.cli.option_groups import Decorator, option, option_of, several
+from runner.cli.option_groups import HeadingCommand as HeadingCommand
 from runner.cli.option_groups import Plain as Plain
-from runner.core.entry_points import offered as offered_at
+from runner.core.entry_points import settings_of as offered_at
 from runner.core.settings import ALLOWED, HEADINGS, RESULTS, ROWS, SANDBOX, SETTINGS, value_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript", "js": "typescript"}
 
 
-def offered(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+def completion_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
     """What the shell's completion offers: a function of `completion`."""
 
     def offer(context: click.Context, parameter: click.Parameter, begun: str) -> list[Any]:
@@ -63,12 +63,12 @@ def calls(place: str) -> Decorator:
 
 def evaluator(name: str, *, required: bool = True) -> Decorator:
     """Declare the argument that names a script or a template."""
-    return click.argument(name, required=required, shell_complete=offered("evaluators"))
+    return click.argument(name, required=required, shell_complete=completion_of("evaluators"))
 
 
 def dataset(name: str, *, required: bool = True) -> Decorator:
     """Declare the argument that names a dataset, or examples."""
-    return click.argument(name, required=required, shell_complete=offered("datasets"))
+    return click.argument(name, required=required, shell_complete=completion_of("datasets"))
 
 
 def duration(_: click.Context, __: click.Parameter, given: str | None) -> timedelta | None:
@@ -98,7 +98,7 @@ def setting(name: str, help: str | None = None) -> Decorator:
     if one.bare is not None:
         how |= {"is_flag": False, "flag_value": one.bare}
     if name == "sandbox":
-        how |= {"shell_complete": offered("sandboxes")}
+        how |= {"shell_complete": completion_of("sandboxes")}
     return option(one.heading or HEADINGS[one.kind], *words, option_of(name), name, **how)
 
 
@@ -144,7 +144,7 @@ evaluators = option(
     "evaluators",
     metavar="[NAME=]EVALUATOR",
     multiple=True,
-    shell_complete=offered("evaluators"),
+    shell_complete=completion_of("evaluators"),
     help="One of several evaluators; then DATASET is the only argument.",
 )
 
@@ -181,13 +181,13 @@ sandboxes = option(
     "sandboxes",
     metavar="NAME",
     multiple=True,
-    shell_complete=offered("sandboxes"),
+    shell_complete=completion_of("sandboxes"),
     help="Where it runs; give two or more.",
 )
 
 env_file = click.option("--env-file", metavar="FILE", help="Read providers' keys from FILE first.")
 
-printed = several(
+print_options = several(
     option(RESULTS, "--json", "as_json", is_flag=True, help="Print the summary as one JSON object only."),
     option(RESULTS, "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
 )

@@ -49,7 +49,7 @@ def run(work: Coroutine[Any, Any, None], *, quiet: bool = False) -> bool:
     """
     from runner.cli import log  # not for a command that only prints its help
 
-    with log.printed(quiet):
+    with log.print_log(quiet):
         here = _COMMAND.get()
         if here is not None:
             return here.in_main_thread(work)

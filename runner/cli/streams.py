@@ -40,7 +40,7 @@ def talk() -> None:
         raw.guard = None
 
 
-def lost() -> OSError | None:
+def flush_stdout() -> OSError | None:
     """Flush stdout; the reason why the output did not arrive, if somebody may still wait for it."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -58,7 +58,7 @@ class _Lasting(FileIO):
         self._ended = False
         self._terminal = self.isatty()
         kept = stat.S_ISREG(os.fstat(descriptor).st_mode)  # what is in a file stays as it is
-        self.guard = workflow_commands.Guard() if workflow_commands.in_job() and not kept else None
+        self.guard = workflow_commands.CommandGuard() if workflow_commands.in_job() and not kept else None
 
     def write(self, data: Buffer) -> int:
         """Write all of it, or give up. Never fails."""

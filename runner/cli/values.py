@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 from runner.core.errors import InputError, PathError
 from runner.core.text import printable
 from runner.core.types import Evaluator, InputMapping, ParameterSpec
-from runner.inputs.evaluators.parameters import expected
+from runner.inputs.evaluators.parameters import describe_values
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ def _literal(name: str, text: str, declared: ParameterSpec | None) -> Any:
         quoted = printable(json.dumps(text, ensure_ascii=False))
         step = f"quote text like this: --set '{name}={quoted}'"
         if declared is not None and "any" not in declared.types:
-            step = f"`{name}` must be {expected(declared)}"
+            step = f"`{name}` must be {describe_values(declared)}"
         raise InputError(f"--set {printable(name, 80)}: {printable(text, 80)} is not JSON; {step}") from None
     is_text = declared is not None and declared.types == ("string",)
     return text if is_text and not isinstance(value, str) else value

@@ -203,6 +203,6 @@ def reason(door: str, name: str) -> str:
     return lacks.settings.get(name, lacks.kinds.get(SETTINGS[name].kind, ""))
 
 
-def offered(door: str) -> list[str]:
+def settings_of(door: str) -> list[str]:
     """The settings that an entry point has, in their order."""
     return [name for name in SETTINGS if not reason(door, name)]

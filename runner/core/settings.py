@@ -502,7 +502,7 @@ def parameter(name: str) -> str:
     return (SETTINGS[name].field or name).partition(".")[0]
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def nest_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by their own names as fields of a request: `memory=2` is `limits={"memory": 2 MB}`."""
     fields: dict[str, Any] = {}
     for name, value in values.items():

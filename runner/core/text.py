@@ -48,7 +48,7 @@ class _ShortJson(_Short):
         return "null"
 
 
-def shown(value: Any, limit: int = 120) -> str:
+def describe(value: Any, limit: int = 120) -> str:
     """
     A Python expression or a description of `value`, at most `limit` characters, without control characters.
 
@@ -195,7 +195,7 @@ def read_bounded(option: str, path: str, most: int) -> str:
         raise InputError(f"{named} cannot be read ({why(error)}); name another") from None
 
 
-def listed(names: Iterable[str], limit: int = 8) -> str:
+def list_names(names: Iterable[str], limit: int = 8) -> str:
     """The first names, in backticks, with commas."""
     every = list(names)
     text = ", ".join(f"`{printable(name, 60)}`" for name in every[:limit])
@@ -206,7 +206,7 @@ WIDTH = 100
 """Characters of a line that are shown above a caret."""
 
 
-def pointed(where: str, source: str, line: int, column: int, message: str) -> str:
+def point_at(where: str, source: str, line: int, column: int, message: str) -> str:
     """
     File, line and column, the message, and the line itself with a caret below the place.
 

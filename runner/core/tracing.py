@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 from runner.core.errors import InputError
-from runner.core.version import installed
+from runner.core.version import installed_version
 
 _ADDRESSES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _tracer: Any = None
@@ -80,10 +80,12 @@ def begin_with(processor: Any) -> Callable[[], None]:
 
     global _tracer
     name = os.environ.get("OTEL_SERVICE_NAME", "").strip() or "evalcell"
-    provider = TracerProvider(resource=Resource.create({"service.name": name, "service.version": installed() or "0"}))
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": name, "service.version": installed_version() or "0"})
+    )
     provider.add_span_processor(processor)
     trace.set_tracer_provider(provider)  # the spans of MCP's library go there, too
-    _tracer = provider.get_tracer("evalcell", installed())
+    _tracer = provider.get_tracer("evalcell", installed_version())
 
     def end() -> None:
         global _tracer

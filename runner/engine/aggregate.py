@@ -9,20 +9,20 @@ from typing import Any
 from runner.core.errors import MappingError
 from runner.core.text import printable
 from runner.core.types import Evaluator, ResultError
-from runner.engine.scoring.aggregate_rows import Gathered, GatherError
+from runner.engine.scoring.aggregate_rows import AggregateRows, GatherError
 from runner.engine.scoring.figures import Figures, InvalidFiguresError, figures_of
 from runner.engine.scoring.outcome import KINDS, error_text
 from runner.inputs.evaluators.program import aggregate_program
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError
-from sandboxes.json_text import Encoded
+from sandboxes.json_text import JsonText
 from sandboxes.shield import finish
 from sandboxes.wording import Message, Setting
 
 _TRIES = 2
 
 
-class Unscored(Program):
+class AbstainingProgram(Program):
     """A script without `evaluate`: each row abstains, and nothing is run for it."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Aggregation:
         self._settings = settings(evaluator, constant)
         self._limits = limits.model_copy(update={"timeout": timeout})
         self._seed = seed
-        self._gathered = Gathered(evaluator, constant, limits.memory)
+        self._gathered = AggregateRows(evaluator, constant, limits.memory)
         self.watch = self._gathered.watch
         """Looks at each result together with its call."""
         self.add = self._gathered.add
@@ -95,7 +95,7 @@ class Aggregation:
                 return
             self.figures = await self._run(results, sandbox)
 
-    async def _run(self, results: Encoded, sandbox: Sandbox) -> Figures:
+    async def _run(self, results: JsonText, sandbox: Sandbox) -> Figures:
         by_name = self._evaluator.language == "python"
         call = Call(
             id=0,

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from runner.core.errors import InputError
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.core.types import Columns, Evaluator
 from runner.engine.request import Path, Rows, RunRequest, Scorer
 from runner.inputs.call import as_mapping
@@ -29,7 +29,7 @@ def make_request(
 ) -> tuple[RunRequest, Rows | None]:
     """Make a request from a Python caller's arguments; also return the rows, if any. Raises InputError."""
     if limits is not None and not isinstance(limits, Limits):
-        raise InputError(f"`limits` must be such as Limits(timeout=2), not {shown(limits, 60)}")
+        raise InputError(f"`limits` must be such as Limits(timeout=2), not {describe(limits, 60)}")
     rows = None if isinstance(dataset, str | os.PathLike) else _rows(dataset)
     if rows is not None and more.get("rows") is not None:
         raise InputError(f"rows={more['rows']!r} is a place in a file; give the rows that are there, and leave it out")
@@ -46,7 +46,7 @@ def make_request(
     except ValidationError as e:
         first = e.errors()[0]
         raise InputError(
-            f"`{first['loc'][0]}`: {first['msg'].removeprefix('Value error, ')}, not {shown(first['input'], 60)}"
+            f"`{first['loc'][0]}`: {first['msg'].removeprefix('Value error, ')}, not {describe(first['input'], 60)}"
         ) from None
     return request, rows
 

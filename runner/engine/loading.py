@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from runner.core.types import Evaluator
-from runner.engine.aggregate import Unscored
+from runner.engine.aggregate import AbstainingProgram
 from runner.engine.batch_program import BatchedProgram, is_batched
 from runner.engine.subcalls import with_apart
 from runner.inputs.evaluators.program import program
@@ -17,7 +17,7 @@ from sandboxes.shield import finish
 async def load_evaluator(evaluator: Evaluator, sandbox: Sandbox, limits: Limits) -> Program:
     """The evaluator's program, in the way in which its function is called. Raises what `Sandbox.load` does."""
     if not evaluator.evaluates:
-        return Unscored()
+        return AbstainingProgram()
     loaded = await sandbox.load(program(evaluator), limits)
     return BatchedProgram(loaded) if is_batched(evaluator) else with_apart(evaluator, sandbox, loaded)
 

@@ -17,7 +17,7 @@ from runner.engine.compatibility import refuse_unfit
 from runner.engine.loading import Loading, load_evaluator
 from runner.engine.ordered_results import most_waiting, take_results
 from runner.engine.prefetch import Prefetcher
-from runner.engine.row import Known, Row
+from runner.engine.row import ResultSource, Row
 from runner.engine.rows import Keep, RowFactory
 from runner.engine.scoring.outcome import ResultFactory
 from runner.inputs.evaluators.call_inputs import Fill, Hash, fill_and_hash
@@ -46,7 +46,7 @@ async def score_grouped(
     keep: Keep | None = None,
     watch: Watch | None = None,
     repeat: int = 1,
-    known: Known | None = None,
+    known: ResultSource | None = None,
     open: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Sequence[Result], None]:
     """
@@ -105,7 +105,7 @@ class _Scoring:
         keep: Keep | None,
         watch: Watch | None,
         repeat: int,
-        known: Known | None,
+        known: ResultSource | None,
     ) -> None:
         self._watch = watch
         self._repeat = repeat

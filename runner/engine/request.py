@@ -17,7 +17,7 @@ from runner.core.types import Case, Evaluator, Result
 from runner.engine.aggregate import Aggregation
 from runner.engine.compatibility import refuse_unfit
 from runner.engine.local import Watch, score_grouped
-from runner.engine.row import Known
+from runner.engine.row import ResultSource
 from runner.inputs.datasets.column_notes import default_notes, misfit_notes, setting_notes
 from runner.inputs.datasets.dataset import Dataset, open_dataset
 from runner.inputs.datasets.frames import FrameRows
@@ -25,7 +25,7 @@ from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.required_columns import Cases, refuse_lacking
 from runner.inputs.datasets.row_columns import RowColumns, parse_column
-from runner.inputs.datasets.rows import Reading, cases_from_rows
+from runner.inputs.datasets.rows import RowReading, cases_from_rows
 from runner.inputs.datasets.shapes import refuse_shapes
 from runner.inputs.datasets.slices import Slice
 from runner.inputs.datasets.streams import refuse_encoding
@@ -87,7 +87,7 @@ class RunRequest(LocalSettings):
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # to make these methods takes time at each start
-class Prepared:
+class PreparedRun:
     """A run whose parts were found and checked. Its sandbox is not open yet."""
 
     request: RunRequest
@@ -110,10 +110,12 @@ class Prepared:
     """Some of a dataset's rows, if the run is one part of several."""
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> RowReading:
         """How a text file is read."""
         declared = () if self.binding is None else (*self.binding.json_columns, *self._own_json())
-        return Reading(declared=declared, **{name: getattr(self.request, name) for name in FileSettings.model_fields})
+        return RowReading(
+            declared=declared, **{name: getattr(self.request, name) for name in FileSettings.model_fields}
+        )
 
     def _own_json(self) -> list[str]:
         """The columns that the script itself reads as JSON, by their names or by those of its parameters."""
@@ -203,7 +205,7 @@ class Prepared:
         cases: Iterable[Case],
         opened: Sandbox,
         watch: Watch | None = None,
-        known: Known | None = None,
+        known: ResultSource | None = None,
         open: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncGenerator[Sequence[Result], None]:
         """
@@ -227,7 +229,7 @@ class Prepared:
     score = one_by_one(score_grouped)
 
 
-def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[Prepared]) -> None:
+def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[PreparedRun]) -> None:
     """
     Raise ColumnsError or MappingError if the dataset lacks columns that one of the runs needs.
 
@@ -248,7 +250,7 @@ def prepare(
     worked: bool = False,
     lock: str = "the lock",
     stored: str | None = None,
-) -> Prepared:
+) -> PreparedRun:
     """
     Find and check everything that a run needs, before anything runs.
 
@@ -286,4 +288,4 @@ def prepare(
     refuse_unfit(evaluator, sandbox)
     keep = RowColumns(request.keep) if request.keep else None
     id_source = None if request.id is None else parse_column("id", request.id)
-    return Prepared(request, evaluator, sandbox, choice.why, binding, keep, id_source, stored)
+    return PreparedRun(request, evaluator, sandbox, choice.why, binding, keep, id_source, stored)

@@ -36,7 +36,7 @@ class Row:
         self.repeat = repeat
 
 
-class Known(Protocol):
+class ResultSource(Protocol):
     """Results that are there before the run: those of a run that goes on, those of the score cache."""
 
     @property

@@ -10,7 +10,7 @@ from runner.core.errors import MappingError, WorkError
 from runner.core.text import weight, whole
 from runner.core.types import Case
 from runner.engine.loading import Loading
-from runner.engine.row import Known, Row, seed_of
+from runner.engine.row import ResultSource, Row, seed_of
 from runner.engine.scoring.outcome import ResultFactory
 from runner.inputs.evaluators.call_inputs import Fill, Hash
 from sandboxes.base import Call
@@ -32,7 +32,7 @@ class RowFactory:
         seed: int | None,
         keep: Keep | None,
         repeat: int,
-        known: Known | None,
+        known: ResultSource | None,
     ) -> None:
         self._loading = loading
         self._results = results

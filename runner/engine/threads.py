@@ -28,7 +28,7 @@ class Outcome(Generic[T]):
         return self._value
 
 
-class Detached(Generic[T]):
+class DaemonCall(Generic[T]):
     """A function that runs in a daemon thread, from now on."""
 
     def __init__(self, function: Callable[[], T], name: str) -> None:

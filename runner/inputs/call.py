@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from runner.core.errors import ColumnsError, InputError
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.core.types import Columns, Evaluator, InputMapping
 
 _LONG = 300  # characters of one argument
@@ -58,7 +58,7 @@ def _mapping(given: Any, error: ColumnsError) -> str:
     literals = {name: value for name, value in own.literals.items() if name not in error.paths}
     if not literals and not error.values:
         return repr(paths)
-    values = [f"{name!r}: {shown(value, _LONG)}" for name, value in literals.items()]
+    values = [f"{name!r}: {describe(value, _LONG)}" for name, value in literals.items()]
     values += [f"{name!r}: VALUE" for name in error.values]
     return f"InputMapping(paths={paths!r}, literals={{{', '.join(values)}}})"
 
@@ -67,8 +67,8 @@ def _expression(value: Any, name: str) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        return shown(list(value), _LONG)
-    return shown(value, _LONG) if isinstance(value, str | int | float | bool) else name
+        return describe(list(value), _LONG)
+    return describe(value, _LONG) if isinstance(value, str | int | float | bool) else name
 
 
 def as_mapping(given: Columns | None) -> InputMapping:
@@ -81,6 +81,6 @@ def as_mapping(given: Columns | None) -> InputMapping:
         if wrong is None:
             return InputMapping(paths=dict(given))
     raise InputError(
-        f'`mapping` must name columns or paths, such as {{"output": "prediction"}}, not {shown(wrong, 60)}; '
+        f'`mapping` must name columns or paths, such as {{"output": "prediction"}}, not {describe(wrong, 60)}; '
         'a value is given by InputMapping(literals={"limit": 3})'
     )

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from runner.core.types import OutputConfig
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.engine.scoring.failure_limits import parse_allowed
 from runner.engine.scoring.gates import judge, parse_gate
 from runner.engine.scoring.label_notes import label_notes
@@ -23,7 +23,7 @@ from runner.runs.store_references import one_finished
 
 if TYPE_CHECKING:
     from runner.results.compare.baseline import Baseline
-    from runner.results.output.resume import Resumed
+    from runner.results.output.resume import ResumableRun
 
 
 class BaseRun(ABC):
@@ -33,7 +33,7 @@ class BaseRun(ABC):
     Raises InputError for an invalid gate, as `Baseline` does, and OutputError for a path that cannot be written.
     """
 
-    resumed: Resumed | None = None
+    resumed: ResumableRun | None = None
     """The rows that are there already, of a run in a folder that goes on."""
     state: State | None = None
     """How it ended. None: it did not."""
@@ -42,7 +42,7 @@ class BaseRun(ABC):
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedRun,
         files: Sequence[str],
         reports: Sequence[str] | ReportFiles,
         lock: str | None,

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from runner.core.errors import DatasetError
 from runner.core.text import printable, whole
 from runner.core.types import Direction, Evaluator, Result
-from runner.engine.request import Prepared, RunRequest
+from runner.engine.request import PreparedRun, RunRequest
 from runner.inputs.datasets.dataset import Dataset
 from runner.results.compare.files import find_source
 from runner.results.compare.pairs import Wish
@@ -45,7 +45,7 @@ class DatasetComparison:
         needs, roles = ({}, {}) if first.binding is None else (first.binding.needs(), first.binding.roles)
         shown = [needs[name] for role in ("output", "reference") for name in needs if roles.get(name) == role]
         kept = dict.fromkeys((*shown, *columns, *request.keep))
-        self._sides: list[Prepared] = []
+        self._sides: list[PreparedRun] = []
         self._notes: list[str] = []
         for dataset in (os.fspath(base), request.dataset):
             update: dict[str, Any] = {"dataset": dataset, "keep": tuple(kept)}

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from runner.core.errors import InputError
-from runner.core.settings import SETTINGS, nested, parameter
-from runner.core.text import printable, read_bounded, shown
+from runner.core.settings import SETTINGS, nest_settings, parameter
+from runner.core.text import describe, printable, read_bounded
 from runner.core.types import Evaluator, InputMapping
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.requirements import plain, read_requirements
@@ -36,7 +36,9 @@ def flat_request(
 
     Raises InputError, and UnsupportedConfigError for a package that is none.
     """
-    fields = nested({name: value for name, value in _resolved(values, called, place).items() if _is_request(name)})
+    fields = nest_settings(
+        {name: value for name, value in _resolved(values, called, place).items() if _is_request(name)}
+    )
     try:
         return RunRequest(
             evaluator=evaluator,
@@ -52,7 +54,7 @@ def flat_request(
         first = error.errors()[0]
         name = next((name for name in SETTINGS if _path(name) == first["loc"][:2]), str(first["loc"][-1]))
         why = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{called(name)} {shown(first['input'], 60)}: {printable(why, 300)}") from None
+        raise InputError(f"{called(name)} {describe(first['input'], 60)}: {printable(why, 300)}") from None
 
 
 def _is_request(name: str) -> bool:

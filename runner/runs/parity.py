@@ -16,9 +16,9 @@ from runner.core.text import printable, whole
 from runner.core.types import Case, Evaluator, InputMapping, Result
 from runner.engine.local import score
 from runner.engine.request import Path as Named
-from runner.engine.request import Prepared, Rows, RunRequest, refuse_lacking_columns
-from runner.engine.scoring.diff import KEPT, TOLERANCE, unlike, windows
-from runner.engine.threads import Detached
+from runner.engine.request import PreparedRun, Rows, RunRequest, refuse_lacking_columns
+from runner.engine.scoring.diff import TEXT_CHARACTERS, TOLERANCE, unlike, windows
+from runner.engine.threads import DaemonCall
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
@@ -32,14 +32,14 @@ from sandboxes.base import Language, Model, Sandbox, SandboxConfig
 from sandboxes.registry import find
 from sandboxes.wording import Setting
 
-SHOWN = 20
+SHOWN_ROWS = 20
 """The number of differing rows that a report shows."""
 
 Cases: TypeAlias = Callable[[], AbstractContextManager[Iterable[Case]]]
 """Opens the dataset, once for each side."""
 
 
-class Side(Model):
+class ParitySide(Model):
     """One side of a tally: a script in a sandbox."""
 
     name: str
@@ -63,7 +63,7 @@ class RowDifference(Model):
 class Parity(Model):
     """The agreement of several runs of one dataset."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[ParitySide, ...]
     tolerance: float
     rows: int
     same: int
@@ -124,7 +124,7 @@ def prepare_sides(
     lock: str = "the lock",
     mapping: Callable[[Evaluator], InputMapping] | None = None,
     twice: bool = False,
-) -> list[Prepared]:
+) -> list[PreparedRun]:
     """
     Prepare each side: the evaluator in each of the sandboxes, `other` in the last of at most two, or one side `twice`.
 
@@ -154,7 +154,7 @@ def _config(config: SandboxConfig, wanted: str | SandboxConfig | None) -> Sandbo
     return config if wanted is None else config.model_copy(update={"backend": wanted})
 
 
-def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]) -> Cases:
+def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[PreparedRun]) -> Cases:
     """
     The dataset, for each side to read once.
 
@@ -182,7 +182,7 @@ def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[Prepared]
         return lambda: _read(path, limit, sides)
 
 
-async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tuple[Result, ...], None]:
+async def together(sides: Sequence[PreparedRun], cases: Cases) -> AsyncGenerator[tuple[Result, ...], None]:
     """
     Yield each row's results, in the order of the sides. Opens and closes their sandboxes.
 
@@ -193,7 +193,7 @@ async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tu
         for side in sides:
             opened = await stack.enter_async_context(side.sandbox)
             # In a thread, as a file may hang.
-            rows = await Detached(lambda: stack.enter_context(cases()), "evalcell-dataset").get()
+            rows = await DaemonCall(lambda: stack.enter_context(cases()), "evalcell-dataset").get()
             streams.append(await stack.enter_async_context(aclosing(_scored(side, rows, opened))))
         while True:
             # Each side works ahead, so waiting for one after another is not slower.
@@ -209,7 +209,7 @@ async def together(sides: Sequence[Prepared], cases: Cases) -> AsyncGenerator[tu
 class ParityTally:
     """Compares rows of results, and counts them."""
 
-    def __init__(self, sides: Sequence[Prepared], tolerance: float = TOLERANCE) -> None:
+    def __init__(self, sides: Sequence[PreparedRun], tolerance: float = TOLERANCE) -> None:
         self._sides = sides
         self._tolerance = tolerance
         self._rows = self._different = self._lost = self._failed = 0
@@ -232,12 +232,12 @@ class ParityTally:
                 self._failure = self._failure or row[0].error.message
             return
         self._different += 1
-        if len(self._shown) < SHOWN:
+        if len(self._shown) < SHOWN_ROWS:
             self._shown.append(
                 RowDifference(
                     id=row[0].id,
                     number=row[0].number,
-                    values={field: tuple(windows(each, KEPT)) for field, each in values.items()},
+                    values={field: tuple(windows(each, TEXT_CHARACTERS)) for field, each in values.items()},
                     errors=tuple(result.error.message if result.error else None for result in row),
                 )
             )
@@ -274,32 +274,34 @@ def _found(
     return name, find_stored(name, language, **how), sandbox
 
 
-def _columns(sides: Sequence[Prepared]) -> frozenset[str] | None:
+def _columns(sides: Sequence[PreparedRun]) -> frozenset[str] | None:
     """The columns that any side needs; None for all."""
     every = [side.columns for side in sides]
     return None if None in every else frozenset(name for one in every for name in one or ())
 
 
 @contextmanager
-def _read(path: str, limit: int | None, sides: Sequence[Prepared]) -> Iterator[Iterable[Case]]:
+def _read(path: str, limit: int | None, sides: Sequence[PreparedRun]) -> Iterator[Iterable[Case]]:
     with open_dataset(path, columns=_columns(sides), id_source=sides[0].id_source, reading=sides[0].reading) as dataset:
         refuse_lacking_columns(dataset.name, dataset, sides)
         yield islice(dataset, limit)
 
 
-def _scored(side: Prepared, cases: Iterable[Case], opened: Sandbox) -> AsyncGenerator[Result, None]:
+def _scored(side: PreparedRun, cases: Iterable[Case], opened: Sandbox) -> AsyncGenerator[Result, None]:
     evaluator, request = side.evaluator, side.request
     mapping = fill_example(evaluator, request.mapping) if request.dataset == "cases" else request.mapping
     return score(evaluator, cases, opened, limits=request.limits, mapping=mapping, seed=request.seed)
 
 
-def _sides_of(sides: Sequence[Prepared]) -> Iterator[Side]:
+def _sides_of(sides: Sequence[PreparedRun]) -> Iterator[ParitySide]:
     for side, name in zip(sides, names(sides), strict=True):
         script, sandbox = side.evaluator, side.sandbox.identity
-        yield Side(name=name, evaluator=script.name, version=script.version, language=script.language, sandbox=sandbox)
+        yield ParitySide(
+            name=name, evaluator=script.name, version=script.version, language=script.language, sandbox=sandbox
+        )
 
 
-def names(sides: Sequence[Prepared]) -> list[str]:
+def names(sides: Sequence[PreparedRun]) -> list[str]:
     """The shortest unique names: `wasm`, else `python in wasm`, else `mine in wasm`, else with a number."""
     places = [side.sandbox.name for side in sides]
     languages = [f"{side.evaluator.language} in {side.sandbox.name}" for side in sides]

@@ -46,11 +46,11 @@ class Report(Model):
         Only the rows in `shown` have their texts; `evaluate(…, report=…)` gathers more. Raises OutputError for a path
         that cannot be written, and WriteError where there is no room.
         """
-        from runner.results.reports.content import Rows, RunContent
+        from runner.results.reports.content import ReportRows, RunContent
         from runner.results.reports.files import ReportFiles
 
         files = ReportFiles([os.fspath(path) for path in paths])
-        rows = Rows({"": self.summary}, failed=files.failed, listed=files.listed)
+        rows = ReportRows({"": self.summary}, failed=files.failed, listed=files.listed)
         for result in self.results if rows.wanted else ():
             rows.add(result)
         name = self.summary.evaluator or "run"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from runner.core.errors import FailedRowsError
 from runner.core.types import Case, Result
 from runner.engine.local import Watch
-from runner.engine.request import Prepared, Rows
-from runner.engine.row import Known
+from runner.engine.request import PreparedRun, Rows
+from runner.engine.row import ResultSource
 from runner.engine.scoring.causes import Causes
 from runner.engine.scoring.summary import Summary
-from runner.engine.threads import Detached
+from runner.engine.threads import DaemonCall
 from runner.inputs.datasets.dataset import Dataset
 from runner.inputs.datasets.frames import row_count
 from runner.inputs.datasets.peekable_cases import Lookahead
@@ -22,7 +22,7 @@ from runner.inputs.datasets.required_columns import Cases, kept_columns
 from runner.results.output.manifest import State
 from runner.results.output.row_cells import Layout, layout, run_layout
 from runner.results.output.sinks import Outputs
-from runner.results.reports.content import Rows as ReportRows
+from runner.results.reports.content import ReportRows as ReportRows
 from runner.results.reports.files import ReportFiles
 from runner.runs.base import BaseRun
 from sandboxes.base import Sandbox
@@ -47,7 +47,7 @@ class Run(BaseRun):
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedRun,
         *,
         files: Sequence[str] = (),
         reports: Sequence[str] | ReportFiles = (),
@@ -154,7 +154,7 @@ class Run(BaseRun):
                 await self._outputs.go_on(prepared)
 
             if (scores := self._scores) is not None:
-                stack.push_async_callback(lambda: finish(Detached(scores.close, "evalcell-scores").get))
+                stack.push_async_callback(lambda: finish(DaemonCall(scores.close, "evalcell-scores").get))
             if known is None or known.identity is None:
                 await opened()
             await stack.enter_async_context(self._outputs)
@@ -184,14 +184,14 @@ class Run(BaseRun):
             if self._aggregation is not None:
                 await self._aggregation.run(await opened())
 
-    async def _known(self) -> Known | None:
+    async def _known(self) -> ResultSource | None:
         """The results that are there before the run. None: there are none."""
         there = self._there
         if not self.prepared.request.cache or (there is not None and there.finished):
             return there
         from runner.results.score_cache.cached_results import Both, open_scores  # here: most runs have no cache
 
-        self._scores = await Detached(lambda: open_scores(self.prepared), "evalcell-scores").get()
+        self._scores = await DaemonCall(lambda: open_scores(self.prepared), "evalcell-scores").get()
         if self._scores is None or there is None:
             return there or self._scores
         return Both(there, self._scores)

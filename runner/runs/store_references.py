@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Unpack
 
 from runner.core.errors import EvaluatorError, InputError, NoEntryError
 from runner.core.types import Evaluator
-from runner.engine.request import Prepared, RunRequest
+from runner.engine.request import PreparedRun, RunRequest
 from runner.engine.request import prepare as prepare_request
 from runner.inputs.datasets.row_columns import ALL, RowColumns
 from runner.inputs.evaluators.load import HowRead
-from runner.inputs.evaluators.resolve import STORED, find_evaluator, is_reference
+from runner.inputs.evaluators.resolve import STORE_PREFIX, find_evaluator, is_reference
 from runner.results.store.errors import NotStoredError, StoreError
 from runner.results.store.names import is_run
 from sandboxes.base import Language
@@ -52,7 +52,7 @@ def prepare(
     worked: bool = False,
     lock: str = "the lock",
     save: bool = False,
-) -> Prepared:
+) -> PreparedRun:
     """
     As `prepare` of a request, also for one that names an evaluator or a dataset of the store.
 
@@ -69,18 +69,18 @@ def prepare(
 
             raise by_columns(error, request.dataset) from None
     path = rows = None
-    if request.dataset is not None and request.dataset.startswith(STORED):
+    if request.dataset is not None and request.dataset.startswith(STORE_PREFIX):
         from runner.results.store import open_store  # here: most runs keep nothing
 
         with open_store() as store:
-            info = store.dataset(request.dataset.removeprefix(STORED))
+            info = store.dataset(request.dataset.removeprefix(STORE_PREFIX))
             path, rows = str(store.dataset_path(info)), info.rows
     prepared = prepare_request(request, evaluator=evaluator, worked=worked, lock=lock, stored=path)
     prepared = replace(prepared, rows=rows)
     return _keeping(prepared) if save and not request.keep else prepared
 
 
-def _keeping(prepared: Prepared) -> Prepared:
+def _keeping(prepared: PreparedRun) -> PreparedRun:
     """The same with the columns kept that the evaluator is given."""
     columns = None if prepared.binding is None else prepared.binding.columns
     names = (ALL,) if columns is None else tuple(sorted(columns - {"id"}))
@@ -91,7 +91,7 @@ def _keeping(prepared: Prepared) -> Prepared:
 
 
 @contextmanager
-def finished(base: str, new: str) -> Iterator[tuple[Source, Source]]:
+def resolve_runs(base: str, new: str) -> Iterator[tuple[Source, Source]]:
     """
     Two runs to compare: those of the store by their ids or as `latest`, any other by its path.
 

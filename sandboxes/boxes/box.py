@@ -11,7 +11,7 @@ from sandboxes.boxes.first_process import BoxError, FirstProcess, ShortageError
 from sandboxes.boxes.launch import Plan
 from sandboxes.boxes.memory_watch import MemoryWatch
 from sandboxes.guest.supervisor import procfs, shortage
-from sandboxes.guest.supervisor.driver import Broken
+from sandboxes.guest.supervisor.driver import BoxFailure
 from sandboxes.guest.supervisor.run import BROKE
 from sandboxes.shield import begin, finish, wait_for
 
@@ -66,7 +66,7 @@ class Box(Channel):
                 raise BoxError(str(message.get("failed")))
             self._inner = self._find_inner()
             shortage.first_to_go(self._inner)
-        except (Broken, TimeoutError, BoxError) as e:
+        except (BoxFailure, TimeoutError, BoxError) as e:
             try:
                 said = str(e) if isinstance(e, BoxError) else await self._first.last_words()
             finally:

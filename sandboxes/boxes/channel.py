@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandboxes.guest import wire
 from sandboxes.guest.supervisor import clock
-from sandboxes.guest.supervisor.driver import Broken
+from sandboxes.guest.supervisor.driver import BoxFailure
 from sandboxes.guest.supervisor.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ class Channel(Inbox):
                 await self.loop.sock_sendall(self._ours, data[sent:])
         except TimeoutError:
             self._give_up()
-            raise Broken("the sandbox no longer reads messages") from None
+            raise BoxFailure("the sandbox no longer reads messages") from None
         except OSError as e:
-            raise Broken(f"the sandbox has ended ({e.strerror})") from e
+            raise BoxFailure(f"the sandbox has ended ({e.strerror})") from e
 
     async def receive(self, until: float) -> Message:
         """Wait for the next message. Raises TimeoutError, and Broken if the box has ended."""
@@ -57,7 +57,7 @@ class Channel(Inbox):
             if (found := self.message()) is not None:
                 return found
             if self.gone:
-                raise Broken("the sandbox has ended")
+                raise BoxFailure("the sandbox has ended")
             if self.now() > until:
                 raise TimeoutError
             await self.wait(until)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sandboxes.boxes.launch import Plan
 from sandboxes.guest.supervisor import procfs, shortage
-from sandboxes.guest.supervisor.pipes import Printed
+from sandboxes.guest.supervisor.pipes import PrintedOutput
 from sandboxes.handle import own_handle
 
 
@@ -32,7 +32,7 @@ class FirstProcess:
         self._life, life = socket.socketpair()
         os.set_blocking(life.fileno(), True)  # as in `Channel`
         host = own_handle()
-        self._words = Printed(wake, 4096, 1 << 62)
+        self._words = PrintedOutput(wake, 4096, 1 << 62)
         passed = (channel.fileno(), life.fileno(), *([host] if host is not None else []))
         try:
             self._process = subprocess.Popen(

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sandboxes.base import Limits, Script
 from sandboxes.boxes.box import Box
-from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, CallBounds, CallResult
 
 
 class Holder(ABC):
@@ -31,7 +31,7 @@ class Holder(ABC):
 
     @abstractmethod
     def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+        self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
         The results of the requests, in order, as soon as they are known, in groups of those that are there together;

@@ -11,7 +11,7 @@ from sandboxes import protocol
 from sandboxes.base import Call, Execution, GroupedProgram, Isolation, Limits, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder
-from sandboxes.boxes.run_queue import Turn, Turns
+from sandboxes.boxes.run_queue import RunQueue, RunSlot
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.guest.supervisor.driver import NOTHING, After, CallResult
@@ -55,7 +55,7 @@ class BoxedProgram(GroupedProgram):
         self._script, self._entrypoint = script, script.entrypoint
         self.closed = False
         self._lanes = [_Lane(sandbox, script, limits) for _ in range(sandbox.concurrency)]
-        self._turns = Turns(self._lanes)
+        self._turns = RunQueue(self._lanes)
 
     async def load(self) -> None:
         """Load it, in all lanes at once if the sandbox is eager, as it may take long; the first has the result."""
@@ -78,7 +78,7 @@ class BoxedProgram(GroupedProgram):
                 yield (made,)
             else:
                 requests.append((call.id, made))
-        turn: Turn[_Lane] = Turn([payload for _, payload in requests], limits)
+        turn: RunSlot[_Lane] = RunSlot([payload for _, payload in requests], limits)
         await self._turns.take(turn)
         try:  # nothing is waited for before a run that was begun in the lane is gone on with
             async with contextlib.aclosing(self._run_on(turn, requests)) as groups:
@@ -87,7 +87,7 @@ class BoxedProgram(GroupedProgram):
         finally:
             self._turns.release(turn)
 
-    async def _run_on(self, turn: Turn[_Lane], requests: list[_Request]) -> AsyncGenerator[Sequence[Execution]]:
+    async def _run_on(self, turn: RunSlot[_Lane], requests: list[_Request]) -> AsyncGenerator[Sequence[Execution]]:
         """
         Run the requests in a lane. Raises SandboxLostError if the script can no longer be loaded, and at the end if a
         call was lost.
@@ -144,7 +144,7 @@ class BoxedProgram(GroupedProgram):
 class _After(After):
     """What follows a run in its lane."""
 
-    def __init__(self, turns: Turns[_Lane], turn: Turn[_Lane]) -> None:
+    def __init__(self, turns: RunQueue[_Lane], turn: RunSlot[_Lane]) -> None:
         self._turns, self._turn = turns, turn
 
     def requests(self) -> Sequence[bytes]:

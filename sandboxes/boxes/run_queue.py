@@ -11,7 +11,7 @@ from sandboxes.base import Limits
 from sandboxes.shield import finish
 
 
-class Lane(Protocol):
+class BoxLane(Protocol):
     """What runs one turn at a time."""
 
     @property
@@ -22,10 +22,10 @@ class Lane(Protocol):
         """Stop the run that was begun in it for a turn that is given up."""
 
 
-L = TypeVar("L", bound=Lane)
+L = TypeVar("L", bound=BoxLane)
 
 
-class Turn(Generic[L]):
+class RunSlot(Generic[L]):
     """A run that waits for a lane, or has one."""
 
     def __init__(self, payloads: Sequence[bytes], limits: Limits) -> None:
@@ -36,14 +36,14 @@ class Turn(Generic[L]):
         self.arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
-class Turns(Generic[L]):
+class RunQueue(Generic[L]):
     """Hands lanes to turns."""
 
     def __init__(self, lanes: Iterable[L]) -> None:
         self._free = list(lanes)
-        self._waiting: deque[Turn[L]] = deque()
+        self._waiting: deque[RunSlot[L]] = deque()
 
-    async def take(self, turn: Turn[L]) -> None:
+    async def take(self, turn: RunSlot[L]) -> None:
         """Wait for a lane, and set it. A turn that is cancelled leaves nothing that was begun for it."""
         if self._free:
             turn.lane = min(self._free, key=lambda lane: not lane.is_loaded)
@@ -62,7 +62,7 @@ class Turns(Generic[L]):
                     self.release(turn)
             raise
 
-    def following(self, turn: Turn[L]) -> Sequence[bytes]:
+    def following(self, turn: RunSlot[L]) -> Sequence[bytes]:
         """The requests of the turn that will have this one's lane, with the same limits; empty if there is none."""
         found = self._next(turn.lane)
         if found is None or found.limits != turn.limits:
@@ -70,7 +70,7 @@ class Turns(Generic[L]):
         found.lane = turn.lane
         return found.payloads
 
-    def release(self, turn: Turn[L]) -> None:
+    def release(self, turn: RunSlot[L]) -> None:
         """Hand the lane on. Safe twice."""
         lane, turn.lane = turn.lane, None
         if lane is None:
@@ -83,12 +83,12 @@ class Turns(Generic[L]):
         following.lane = lane
         following.arrived.set_result(None)
 
-    def _next(self, lane: L | None) -> Turn[L] | None:
+    def _next(self, lane: L | None) -> RunSlot[L] | None:
         """The first turn that waits for this lane, or else for any."""
         mine = (each for each in self._wanting() if each.lane is lane)
         others = (each for each in self._wanting() if each.lane is None)
         return next(mine, None) or next(others, None)
 
-    def _wanting(self) -> Iterator[Turn[L]]:
+    def _wanting(self) -> Iterator[RunSlot[L]]:
         """The turns that wait, but for those that are cancelled and do not know it yet."""
         return (each for each in self._waiting if not each.arrived.done())

@@ -23,7 +23,7 @@ _MACHINES = {"x86_64": (0xC000_003E, X86_64), "aarch64": (0xC000_00B7, AARCH64)}
 
 _KNOWN = X86_64.keys() | AARCH64.keys()
 
-UNUSED = {"x86_64": ((337, 423),), "aarch64": ((244, 259), (295, 423))}
+UNUSED_CALLS = {"x86_64": ((337, 423),), "aarch64": ((244, 259), (295, 423))}
 """
 Ranges of numbers that no call has (yet), both ends included. 335 and 336 of x86_64 are the kernel's own return from a
 probe.
@@ -146,7 +146,7 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
     for name, code in _rules(network, metadata, starts).items():
         if name in numbers or name not in _KNOWN:  # a name that no machine has is a mistake
             rules[numbers[name]] = code
-    for first, last in UNUSED[machine]:
+    for first, last in UNUSED_CALLS[machine]:
         rules |= dict.fromkeys(range(first, last + 1), _ENOSYS)
     search = _load(_NUMBER) + _search(_pieces(rules))
     code = _load(_ARCHITECTURE) + _branch(_EQUAL, architecture, search, _KILLED)

@@ -33,7 +33,7 @@ DEATHS_HERE = DEATHS | {
 
 _WEAK = Setting("sandbox.allow_weak_isolation", True)
 
-LEFT = {
+LEFTOVERS = {
     "descriptors": "an open file, socket or event loop",
     "threads": "a thread",
     "processes": "a process",
@@ -141,7 +141,7 @@ async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
 def reload_warning(left: Iterable[str], isolation: Isolation, script: Script) -> str:
     """The warning that a script is loaded again for each call or batch; with nothing `left` it could reach too far."""
     again = f"so it is loaded again for each {'row' if isolation == 'call' else 'batch'}"
-    if found := " and ".join(words for name, words in LEFT.items() if name in left):
+    if found := " and ".join(words for name, words in LEFTOVERS.items() if name in left):
         step = f"move that into {script.entrypoint} to be faster, unless a package does it that the script imports"
         return f"loading the script leaves {found}, {again}; {step}"
     word = reach(script, isolation)

@@ -16,7 +16,7 @@ from sandboxes.cluster.connection import refuse_dead_node
 from sandboxes.cluster.facts import place, refuse_other_program, refuse_other_worker
 from sandboxes.cluster.member import STOP, Member, NotStartedError, WorkerDiedError, ask
 from sandboxes.cluster.schedule import AHEAD, Schedule
-from sandboxes.cluster.worker import NAMESPACE, Budget, Reply, Worker
+from sandboxes.cluster.worker import NAMESPACE, Budget, NodeWorker, Reply
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.shield import begin, every, finish
 from sandboxes.wording import DOOR
@@ -95,7 +95,7 @@ class Workers:
         return await self._started()
 
     async def _started(self) -> Member:
-        actor = self._ray.remote(Worker).options(
+        actor = self._ray.remote(NodeWorker).options(
             name=uuid4().hex,
             namespace=NAMESPACE,
             num_cpus=1,

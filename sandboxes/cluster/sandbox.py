@@ -11,7 +11,7 @@ from sandboxes.cluster.connection import Connection
 from sandboxes.cluster.files import read_files
 from sandboxes.cluster.pool import Workers
 from sandboxes.cluster.schedule import AHEAD
-from sandboxes.cluster.worker import pieces, unpacked
+from sandboxes.cluster.worker import pieces, unpack_execution
 from sandboxes.cores import cores
 from sandboxes.env import choose_variables
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
@@ -41,7 +41,7 @@ class ClusterProgram(Program):
                     if (why := reply.get("failed")) is not None:
                         raise SandboxUnavailableError(why)
                     for values in reply["executions"]:
-                        yield unpacked(values)
+                        yield unpack_execution(values)
                     if reply["lost"] is not None:
                         raise SandboxLostError(reply["lost"])
                     if (more := reply.get("more")) is None:

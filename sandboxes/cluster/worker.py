@@ -30,7 +30,7 @@ PART = 8 << 20
 """Characters of a reply after which its next part waits until it is wanted, so that no node holds more of it."""
 
 
-class Worker:
+class NodeWorker:
     """
     What runs in each actor. Its replies are data alone, so that a node with other versions can be understood.
 
@@ -104,7 +104,7 @@ class Worker:
         self._activity.busy += 1
         try:
             async for execution in executions:
-                found.append(json.dumps(packed(execution)))
+                found.append(json.dumps(pack_execution(execution)))
                 size += len(found[-1])
                 if size >= PART:
                     number = secrets.token_hex(16)
@@ -157,14 +157,14 @@ async def _closed(executions: AsyncIterator[Execution]) -> None:
         await close()
 
 
-def packed(execution: Execution) -> list[Any] | dict[str, Any]:
+def pack_execution(execution: Execution) -> list[Any] | dict[str, Any]:
     """An execution as JSON for `unpacked`: what most rows have is short."""
     if execution.status == "ok" and not (execution.error or execution.output or execution.truncated):
         return [execution.call, execution.duration, execution.value]
     return _data(execution)
 
 
-def unpacked(values: Any) -> Execution:
+def unpack_execution(values: Any) -> Execution:
     """An execution that was `packed`. Raises pydantic's ValidationError."""
     if type(values) is list and len(values) == 3:
         call, duration, value = values

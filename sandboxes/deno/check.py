@@ -10,8 +10,8 @@ from sandboxes.boxes.launch import GUEST, BoxSetup, Tier
 from sandboxes.deno.box_folder import Folder, FolderBox
 from sandboxes.deno.launch import OFFLINE, VARIABLES
 from sandboxes.errors import SandboxLostError
-from sandboxes.guest.supervisor.driver import Broken
-from sandboxes.guest.supervisor.pipes import Printed
+from sandboxes.guest.supervisor.driver import BoxFailure
+from sandboxes.guest.supervisor.pipes import PrintedOutput
 from sandboxes.text import clean
 
 MEMORY = 1024 * MB
@@ -20,7 +20,7 @@ MEMORY = 1024 * MB
 ROOM = 4 << 30
 """Bytes of address space that it may reserve in addition."""
 
-PRINTED = 256 * 1024
+OUTPUT_BYTES = 256 * 1024
 """Bytes kept of its output."""
 
 MOST = 50
@@ -50,7 +50,7 @@ class TypeCheckBox(FolderBox):
 
         Raises SandboxLostError if it does not start, or takes too long or too much memory.
         """
-        printed = Printed(self.wake, PRINTED, 1 << 62)
+        printed = PrintedOutput(self.wake, OUTPUT_BYTES, 1 << 62)
         folder = self._plan.boot["pipes"]
         config = f"{folder}/deno.json"
         arguments = ["deno", "check", "--quiet", "--config", config, *OFFLINE, f"{folder}/{_SCRIPT}"]
@@ -71,7 +71,7 @@ class TypeCheckBox(FolderBox):
             if (heard := self.message()) is not None:
                 raise SandboxLostError(f"Deno did not start: {heard[0].get('failed')}")
             return parse_problems(printed.cut()[0].decode("utf-8", "replace"))
-        except Broken as e:
+        except BoxFailure as e:
             raise SandboxLostError(f"the type check could not be started: {e}") from e
         finally:
             self.unwatch()

@@ -14,8 +14,8 @@ from sandboxes.deno.launch import VARIABLES, arguments, load_request
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.deno_fifo import FramePipe, RequestPipe
 from sandboxes.guest.supervisor.deno_run import DenoSupervisor
-from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, Broken, CallResult
-from sandboxes.guest.supervisor.pipes import Printed
+from sandboxes.guest.supervisor.driver import NOTHING, After, BoxFailure, CallBounds, CallResult
+from sandboxes.guest.supervisor.pipes import PrintedOutput
 
 
 class DenoBox(FolderBox, LoadingBox):
@@ -23,7 +23,7 @@ class DenoBox(FolderBox, LoadingBox):
 
     def __init__(self, tier: Tier, setup: BoxSetup, bwrap: str | None) -> None:
         self._line: FramePipe | None = None
-        self._pipes: list[RequestPipe | FramePipe | Printed] = []
+        self._pipes: list[RequestPipe | FramePipe | PrintedOutput] = []
         super().__init__(tier, setup, bwrap, Folder(pipes=("asked", "told")))
 
     @property
@@ -33,7 +33,7 @@ class DenoBox(FolderBox, LoadingBox):
     async def load(self, script: Script, limits: Limits) -> CallResult:
         """Load a script as `LoadingBox` does. Raises SandboxLostError if Deno does not start."""
         bounds = protocol.bounds(limits)
-        printed = Printed(self.wake, bounds.output, bounds.flood)
+        printed = PrintedOutput(self.wake, bounds.output, bounds.flood)
         self._pipes.append(printed)
         self._line = FramePipe(f"{self._folder.path}/told", self.wake)
         self._pipes.append(self._line)
@@ -42,7 +42,7 @@ class DenoBox(FolderBox, LoadingBox):
         self._supervisor = DenoSupervisor(self, asked, self._line, printed)
         try:
             await self._supervisor.start(arguments(self._plan.boot["pipes"], bounds.memory), VARIABLES, bounds)
-        except Broken as e:
+        except BoxFailure as e:
             await self.close()
             raise SandboxLostError(str(e)) from e
         finally:
@@ -50,7 +50,7 @@ class DenoBox(FolderBox, LoadingBox):
         return await self._supervisor.load(load_request(script), bounds)
 
     def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+        self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared)
 

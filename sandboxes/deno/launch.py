@@ -10,7 +10,7 @@ from functools import cache
 
 from sandboxes.base import MB, Call, Execution, Script
 from sandboxes.boxes.launch import GUEST
-from sandboxes.deno.modules import CLOSED, NO_MODULES, OPEN, import_problem
+from sandboxes.deno.modules import CLOSED_MODULES, NO_MODULES, OPEN, import_problem
 
 HEAP = 24
 """MB of V8's heap besides the script's."""
@@ -26,7 +26,7 @@ VARIABLES = {
 }
 
 _IMPORTS = "data:application/json," + json.dumps(
-    {"imports": {f"node:{name}": f"closed:node:{name}" for name in CLOSED.split()}}, separators=(",", ":")
+    {"imports": {f"node:{name}": f"closed:node:{name}" for name in CLOSED_MODULES.split()}}, separators=(",", ":")
 )
 OFFLINE = ("--no-remote", "--no-npm", "--no-lock", "--cached-only", f"--import-map={_IMPORTS}")
 """The import map applies to all Workers, and to imports of computed names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CLOSED = """
+CLOSED_MODULES = """
     _http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough _stream_readable
     _stream_transform _stream_writable _tls_common _tls_wrap child_process cluster dgram diagnostics_channel dns
     dns/promises domain fs fs/promises http http2 https inspector inspector/promises module net os perf_hooks process
@@ -34,10 +34,10 @@ def import_problem(specifier: str) -> str | None:
         return "a script is one file, so copy what it needs of that one into the script"
     scheme, colon, name = specifier.partition(":")
     if scheme == "node" and colon:
-        return f"scripts in a sandbox have no {name}; {OPEN}" if name in CLOSED.split() else None
+        return f"scripts in a sandbox have no {name}; {OPEN}" if name in CLOSED_MODULES.split() else None
     if specifier in PURE.split():
         return f"it is a module of Node: write `node:{specifier}`"
-    if specifier in CLOSED.split():
+    if specifier in CLOSED_MODULES.split():
         return f"it is a module of Node that scripts in a sandbox do not have; {OPEN}"
     if scheme in ("http", "https") and colon:
         return f"nothing is loaded from the network; {_ALONE}"

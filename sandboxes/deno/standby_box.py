@@ -12,7 +12,7 @@ from sandboxes.boxes.program import BARREN
 from sandboxes.deno.deno_box import DenoBox
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor.blame import is_well
-from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, CallBounds, CallResult
 from sandboxes.shield import every, finish
 
 
@@ -67,7 +67,7 @@ class StandbyHolder(Holder):
         return None
 
     async def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+        self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         done = barren = 0
         while done < len(payloads):

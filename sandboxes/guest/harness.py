@@ -27,7 +27,7 @@ SCRIPT = "evaluator.py"
 NAME = 200  # characters kept of an exception's class, and of a module's name
 MESSAGE = 4000  # characters kept of an exception's text, and of its traceback: what a person reads
 
-hidden = {__file__, "<evalcell>"}
+hidden_files = {__file__, "<evalcell>"}
 """
 Files whose frames tracebacks leave out; modules that call these functions add their own.
 
@@ -252,7 +252,7 @@ def traceback_class() -> Any:
 def _traceback_of(error: BaseException) -> str:
     try:
         shown = traceback_class()(type(error), error, error.__traceback__, limit=-20, compact=True)
-        shown.stack[:] = [f for f in shown.stack if f.filename not in hidden]
+        shown.stack[:] = [f for f in shown.stack if f.filename not in hidden_files]
         return "".join(shown.format())[-MESSAGE:]
     except Exception:
         return ""

@@ -15,7 +15,7 @@ from sandboxes.base import Model
 from sandboxes.cache import SCORES, SCORES_IN_USE, cache_dir, delete
 from sandboxes.packages.installation import MARKER, PACKAGES, read_marker
 from sandboxes.packages.lock import read_lock
-from sandboxes.packages.locking import UNFINISHED, exclusive, key_of
+from sandboxes.packages.locking import UNFINISHED_PREFIX, exclusive, key_of
 from sandboxes.packages.resolution import LOCKS, CachedResolution, name_packages
 from sandboxes.packages.uv import DOWNLOADS, downloads_marker
 
@@ -94,7 +94,7 @@ def _entry(folder: Path, place: Path, marker: Path, holds: str) -> CacheEntry:
 
 
 def _description(folder: Path, place: Path) -> str:
-    if place.name.startswith(UNFINISHED):
+    if place.name.startswith(UNFINISHED_PREFIX):
         return "unfinished work"
     if folder.name == PACKAGES:
         found = read_marker(place)
@@ -170,4 +170,4 @@ def _remove(entry: CacheEntry) -> str | None:
 
 def _has_no_key(name: str) -> bool:
     """Whether it is an unfinished file whose name does not say which lock protects it."""
-    return name.startswith(UNFINISHED) and "-" not in name.removeprefix(UNFINISHED)
+    return name.startswith(UNFINISHED_PREFIX) and "-" not in name.removeprefix(UNFINISHED_PREFIX)

@@ -6,7 +6,7 @@ import difflib
 import re
 import sys
 
-KNOWN = {
+DISTRIBUTIONS = {
     "absl": "absl-py",
     "antlr4": "antlr4-python3-runtime",
     "attr": "attrs",
@@ -150,7 +150,7 @@ _OTHERS = (
 )  # fmt: skip
 """Distributions that scorers use, and whose modules have their names."""
 _BY_NAME = {re.sub(r"[-_.]+", "_", name.lower()): name for name in _OTHERS} | {
-    top: found for top, found in KNOWN.items() if "." not in top
+    top: found for top, found in DISTRIBUTIONS.items() if "." not in top
 }
 
 
@@ -163,7 +163,7 @@ def which_package(module: str) -> str:
     top, _, rest = module.partition(".")
     if is_own_file(top) or top in sys.stdlib_module_names:
         return ""
-    return KNOWN.get(f"{top}.{rest.partition('.')[0]}") or _BY_NAME.get(top) or _BY_NAME.get(top.lower()) or ""
+    return DISTRIBUTIONS.get(f"{top}.{rest.partition('.')[0]}") or _BY_NAME.get(top) or _BY_NAME.get(top.lower()) or ""
 
 
 def is_unknown(module: str) -> bool:
@@ -175,11 +175,11 @@ def is_unknown(module: str) -> bool:
 
 def likely_package(name: str) -> str:
     """The distribution that is meant by a name that no index has; empty if none is likely."""
-    modules = {module.lower().replace("_", "-"): found for module, found in KNOWN.items()}
+    modules = {module.lower().replace("_", "-"): found for module, found in DISTRIBUTIONS.items()}
     plain = re.sub(r"[-_.]+", "-", name.lower())
     if plain in modules:
         return modules[plain]
-    known = {found.lower(): found for found in (*KNOWN.values(), *_OTHERS)}
+    known = {found.lower(): found for found in (*DISTRIBUTIONS.values(), *_OTHERS)}
     near = difflib.get_close_matches(plain, [*known, *modules], 1, 0.75)
     return (known.get(near[0]) or modules[near[0]]) if near else ""
 

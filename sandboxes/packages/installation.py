@@ -12,12 +12,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from sandboxes.base import MB, Model
-from sandboxes.cache import UNUSED, cache_dir, delete, disk_errors, is_ours, private_dir
+from sandboxes.cache import UNUSED_SECONDS, cache_dir, delete, disk_errors, is_ours, private_dir
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages import tool_process
 from sandboxes.packages.contents import Contents, contents_of
 from sandboxes.packages.lock import Lock
-from sandboxes.packages.locking import UNFINISHED, Say, age, exclusive, use, work_folder
+from sandboxes.packages.locking import UNFINISHED_PREFIX, Say, age, exclusive, use, work_folder
 from sandboxes.packages.resolution import Interpreter, interpreter, name_packages
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, run_uv, timeout_error
@@ -199,10 +199,10 @@ def _delete_old(folder: Path) -> None:
             continue
         marker = place / MARKER
         try:
-            old = age(marker if marker.exists() else place) > UNUSED
+            old = age(marker if marker.exists() else place) > UNUSED_SECONDS
         except OSError:
             continue  # another process was faster
-        if old and not place.name.startswith(UNFINISHED):
+        if old and not place.name.startswith(UNFINISHED_PREFIX):
             with exclusive(marker) as free:
                 if free:
                     delete(place)

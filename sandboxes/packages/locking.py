@@ -20,7 +20,7 @@ if sys.platform != "win32":
 
 Say = Callable[[str], None]
 
-UNFINISHED = ".unfinished-"
+UNFINISHED_PREFIX = ".unfinished-"
 """Prefix of folders in which a process builds an entry, or built one when it was killed."""
 
 _held: dict[tuple[int, int], int] = {}  # (device, inode) -> descriptor, kept open until this process ends
@@ -36,9 +36,9 @@ async def work_folder(folder: Path, key: str, *, say: Say, deadline: float) -> A
     lock = FileLock(folder / f"{key}.lock", mode=0o600)
     await _acquire(lock, say, deadline)
     try:
-        for left in folder.glob(f"{UNFINISHED}*-*"):
+        for left in folder.glob(f"{UNFINISHED_PREFIX}*-*"):
             _clear(left, key)
-        work = Path(tempfile.mkdtemp(dir=folder, prefix=f"{UNFINISHED}{key}-"))
+        work = Path(tempfile.mkdtemp(dir=folder, prefix=f"{UNFINISHED_PREFIX}{key}-"))
         try:
             yield work
         finally:
@@ -49,7 +49,7 @@ async def work_folder(folder: Path, key: str, *, say: Say, deadline: float) -> A
 
 def key_of(name: str) -> str:
     """The key in a file's or folder's name: `KEY`, `KEY-DIGEST.suffix` or `.unfinished-KEY-any`."""
-    whole = name.removeprefix(UNFINISHED)
+    whole = name.removeprefix(UNFINISHED_PREFIX)
     return whole.rpartition("-")[0] or whole
 
 
@@ -94,7 +94,7 @@ def use(marker: Path) -> bool:
 
 
 @contextlib.contextmanager
-def shared(marker: Path) -> Iterator[bool]:
+def share_lock(marker: Path) -> Iterator[bool]:
     """`use` it until the block ends."""
     fd = _open_shared(marker)
     try:

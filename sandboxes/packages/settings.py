@@ -18,7 +18,7 @@ from sandboxes.packages.uv_config import SOURCES, absolute, read_config, read_fi
 PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """Some Pythons do not start without these."""
 
-NEEDED = (
+UV_VARIABLES = (
     *PYTHON, "PATH", "HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMDRIVE", "NETRC",
     "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT",
@@ -46,7 +46,7 @@ VERSIONS = ("UV_EXCLUDE_NEWER", "UV_PRERELEASE", "UV_RESOLUTION")
 FILES = {"UV_CONSTRAINT": "--constraint", "UV_OVERRIDE": "--override"}
 """The same; these name files, and go to uv by an option of their own."""
 
-REFUSED = {
+REFUSED_VARIABLES = {
     "UV_NO_BINARY": "evalcell installs wheels alone, so that no package's code runs on this machine",
     "UV_NO_BINARY_PACKAGE": "evalcell installs wheels alone, so that no package's code runs on this machine",
     "UV_EXCLUDE": "a script would lack what it imports",
@@ -79,7 +79,7 @@ _USER = re.compile(r"(?<=://)[^/@\s\"]*@")
 _MADE_FROM_PIP = {"timeout": "UV_HTTP_TIMEOUT", "default-timeout": "UV_HTTP_TIMEOUT", "retries": "UV_HTTP_RETRIES"}
 
 
-class Settings(NamedTuple):
+class UvSettings(NamedTuple):
     """The settings of one run of uv."""
 
     variables: dict[str, str]
@@ -93,14 +93,14 @@ class Settings(NamedTuple):
     """What does not count, in a line for each."""
 
 
-def settings(own: Mapping[str, str], cache: Path, work: Path, *, resolving: bool = True) -> Settings:
+def settings(own: Mapping[str, str], cache: Path, work: Path, *, resolving: bool = True) -> UvSettings:
     """
     Choose the user's settings from `own`, usually os.environ: for resolving, or for installing what was resolved.
 
     Configuration is the user's and the system's, never of the current folder. Raises UnsupportedConfigError, which
     names file and key or the variable, for a setting that cannot be honoured.
     """
-    for name, why in REFUSED.items():
+    for name, why in REFUSED_VARIABLES.items():
         if own.get(name) and (resolving or name != "UV_EXCLUDE") and own[name].lower() not in ("0", "false"):
             raise UnsupportedConfigError(f"packages: {name} cannot be honoured: {why}; run: unset {name}")
     config = read_config(own, resolving=resolving)
@@ -126,8 +126,8 @@ def settings(own: Mapping[str, str], cache: Path, work: Path, *, resolving: bool
     options = tuple(part for option, paths in files.items() for path in paths for part in (option, path))
     notes: tuple[str, ...] = ()
     if "no-binary" in pip and pip["no-binary"].value.strip() not in (":none:", ""):
-        notes = (f"{pip['no-binary'].source} does not count: {REFUSED['UV_NO_BINARY']}",)
-    return Settings(variables | chosen | fixed, to_toml(config), options, _hash(chosen, config, files), notes)
+        notes = (f"{pip['no-binary'].source} does not count: {REFUSED_VARIABLES['UV_NO_BINARY']}",)
+    return UvSettings(variables | chosen | fixed, to_toml(config), options, _hash(chosen, config, files), notes)
 
 
 def python_variables() -> dict[str, str]:
@@ -137,7 +137,7 @@ def python_variables() -> dict[str, str]:
 
 def install_variables(own: Mapping[str, str]) -> set[str]:
     """The names of those that a process which resolves and installs needs beside `NEEDED`."""
-    known = {*ACCESS, *SOURCE, *VERSIONS, *FILES, *REFUSED, *CONFIG, *CERTIFICATES, *PIP}
+    known = {*ACCESS, *SOURCE, *VERSIONS, *FILES, *REFUSED_VARIABLES, *CONFIG, *CERTIFICATES, *PIP}
     found = {name for name in own if name in known or _LOGIN.fullmatch(name)}
     if own.get("UV_KEYRING_PROVIDER") == "subprocess" or own.get("PIP_KEYRING_PROVIDER") in ("subprocess", "import"):
         found |= {name for name in own if HELPERS.fullmatch(name)}

@@ -13,8 +13,8 @@ from pathlib import Path
 from sandboxes.cache import VARIABLE, cache_dir, delete, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import tool_process
-from sandboxes.packages.locking import exclusive, shared
-from sandboxes.packages.settings import Settings, settings
+from sandboxes.packages.locking import exclusive, share_lock
+from sandboxes.packages.settings import UvSettings, settings
 from sandboxes.packages.uv_config import config_files
 from sandboxes.programs import find_program
 from sandboxes.text import clean
@@ -69,7 +69,7 @@ def find_uv() -> Path:
     raise SandboxUnavailableError(f"packages need uv, which is not installed; run: {INSTALL}")
 
 
-def user_settings() -> Settings:
+def user_settings() -> UvSettings:
     """The user's settings for resolving. Raises UnsupportedConfigError for those that cannot be honoured."""
     return settings(os.environ, Path(), Path())
 
@@ -183,7 +183,7 @@ async def _downloads(deadline: float) -> AsyncIterator[Path]:
         while True:
             marker.touch(mode=0o600)
             _sweep(folder, marker)
-            with shared(marker) as ours:
+            with share_lock(marker) as ours:
                 if ours:
                     yield folder
                     return

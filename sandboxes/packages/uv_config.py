@@ -33,7 +33,7 @@ VERSIONS = frozenset({
 })  # fmt: skip
 """Which versions are chosen there: for resolving alone, as a lock names its versions."""
 
-REFUSED = {
+REFUSED_KEYS = {
     "no-binary": "evalcell installs wheels alone, so that no package's code runs on this machine",
     "no-binary-package": "evalcell installs wheels alone, so that no package's code runs on this machine",
     "exclude-dependencies": "a script would lack what it imports",
@@ -165,10 +165,11 @@ def _keys(table: Mapping[str, Any], file: Path, prefix: str, resolving: bool) ->
     kept: dict[str, Any] = {}
     for key, value in table.items():
         where = f"packages: {_shown(file)}: `{clean(prefix + key, 60)}`"
-        if key in REFUSED:
+        if key in REFUSED_KEYS:
             if value and (resolving or not key.startswith("exclude")):
                 raise UnsupportedConfigError(
-                    f"{where} cannot be honoured: {REFUSED[key]}; take it out, or name another file with UV_CONFIG_FILE"
+                    f"{where} cannot be honoured: {REFUSED_KEYS[key]}; take it out, or name another file with "
+                    "UV_CONFIG_FILE"
                 )
         elif key in SOURCES or key in ACCESS or (key in VERSIONS and resolving):
             kept[key] = _absolute(key, value, file.parent)

@@ -10,7 +10,7 @@ from sandboxes.base import Limits, Script
 from sandboxes.boxes.holder import LoadingBox
 from sandboxes.boxes.launch import Plan
 from sandboxes.guest.supervisor import procfs
-from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, CallBounds, CallResult
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 
 ENDING = 0.1
@@ -52,7 +52,7 @@ class PythonBox(LoadingBox):
         return found
 
     def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+        self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared, after)
 

@@ -8,7 +8,7 @@ from sandboxes.base import Isolation, Limits, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.blame import is_well
-from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, CallBounds, CallResult
 from sandboxes.process.python_box import PythonBox
 from sandboxes.reach import reach
 from sandboxes.shield import every, finish
@@ -68,7 +68,7 @@ class PythonHolder(Holder):
         raise SandboxLostError("a second box for the script could not be prepared")
 
     def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+        self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         return self._box.run(payloads, bounds, shared, after)
 

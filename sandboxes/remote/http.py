@@ -50,7 +50,7 @@ ErrorMapping = Callable[[int, Mapping[str, str], str], ProviderError | None]
 """From a status of 300 or more, the headers and the text (`code: message`) to an error; None: the usual one."""
 
 
-class Service:
+class ProviderClient:
     """One HTTP service of a provider. Error messages contain no headers, request bodies or queries."""
 
     def __init__(self, name: str, judge: ErrorMapping | None = None, *, timeout: float = 30.0) -> None:

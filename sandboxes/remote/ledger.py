@@ -33,7 +33,7 @@ VARIABLE = "EVALCELL_STATE_DIR"
 MOST = 10_000
 """Most machines read from the list, the latest."""
 
-FORGOTTEN = timedelta(days=30)
+FORGET_AFTER = timedelta(days=30)
 """Age at which a machine whose end nobody saw is no longer looked for: no provider lets one live so long."""
 
 _PRINTED = "".join(map(chr, range(ord("!"), ord("~") + 1)))
@@ -242,7 +242,7 @@ class Ledger:
 
     def _write(self, entry: LedgerEntry) -> None:
         with self._open() as db, db:
-            db.execute("DELETE FROM machines WHERE at < ?", ((_now() - FORGOTTEN).isoformat(),))
+            db.execute("DELETE FROM machines WHERE at < ?", ((_now() - FORGET_AFTER).isoformat(),))
             db.execute(_WRITE, entry.model_dump(mode="json"))
         self._own[entry.key] = entry
 

@@ -24,7 +24,7 @@ class _PooledMachine(NamedTuple):
     born: float
 
 
-class Pool:
+class MachinePool:
     """Machines to run commands in; `make` brings one up and `end` ends it."""
 
     def __init__(

@@ -13,12 +13,12 @@ from sandboxes.errors import SandboxLostError
 from sandboxes.redaction import Masks
 from sandboxes.remote import agent_protocol
 from sandboxes.remote.config import RemoteConfig
-from sandboxes.remote.provider import LOST, Command, CommandResult, Machine, Provider
+from sandboxes.remote.provider import RETRY_ERRORS, Command, CommandResult, Machine, Provider
 from sandboxes.remote.retry import retry
 from sandboxes.shield import finish
 
 if TYPE_CHECKING:
-    from sandboxes.remote.pool import Pool
+    from sandboxes.remote.pool import MachinePool
 
 _STOP = 10.0
 """Seconds for a cancelled command to close its connections; its machine is ended in any case."""
@@ -39,7 +39,7 @@ class Machines(Protocol):
     def files(self) -> dict[str, str]: ...
 
     @property
-    def place(self) -> tuple[Provider, Pool, agent_protocol.Greeting, str | None]: ...
+    def place(self) -> tuple[Provider, MachinePool, agent_protocol.Greeting, str | None]: ...
 
     def for_user(self, execution: Execution) -> Execution: ...
 
@@ -195,7 +195,7 @@ class _RunningCommand:
     def _result(self) -> CommandResult:
         try:
             return self._task.result()
-        except LOST as e:
+        except RETRY_ERRORS as e:
             raise SandboxLostError(str(e)) from e
         except agent_protocol.UnclearError as e:
             raise SandboxLostError(f"the machine's answer is invalid: {e}") from e

@@ -72,7 +72,7 @@ class GoneError(ProviderError):
     """The machine does not exist or no longer runs."""
 
 
-LOST = (UnreachableError, BusyError, FullError, GoneError)
+RETRY_ERRORS = (UnreachableError, BusyError, FullError, GoneError)
 """Errors after which another machine or a later attempt may succeed."""
 
 

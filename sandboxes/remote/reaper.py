@@ -15,7 +15,7 @@ from sandboxes.remote.retry import Pauses, end_machine, retry
 
 State = Literal["live", "leftover", "elsewhere"]
 
-SETTLED = timedelta(minutes=15)
+SETTLE_TIME = timedelta(minutes=15)
 """How long a machine that was requested, but that the provider does not know, may still appear."""
 
 MOST = 10_000
@@ -122,7 +122,7 @@ async def _end(provider: Provider, ledger: Ledger, one: MachineStatus) -> ReapRe
     id = one.id
     if not id:
         found = await retry(lambda: provider.find(one.key), _PAUSES)
-        if found is None and one.age < SETTLED:
+        if found is None and one.age < SETTLE_TIME:
             return ReapResult(
                 one, "unknown", "requested a short time ago, it may still appear; run evalcell reap again later"
             )

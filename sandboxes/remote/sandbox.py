@@ -16,7 +16,7 @@ from sandboxes.refusals import refuse_language
 from sandboxes.remote.config import RemoteConfig
 from sandboxes.remote.credentials import Variables
 from sandboxes.remote.program import RemoteProgram
-from sandboxes.remote.provider import LOST, Machine, Provider, ProviderError
+from sandboxes.remote.provider import RETRY_ERRORS, Machine, Provider, ProviderError
 from sandboxes.remote.runtime import RUNTIMES
 from sandboxes.remote.upload import Files
 from sandboxes.shield import finish
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sandboxes.packages import Lock
     from sandboxes.remote.agent_protocol import Greeting
     from sandboxes.remote.lifecycle import Lifecycle
-    from sandboxes.remote.pool import Pool
+    from sandboxes.remote.pool import MachinePool
 
 _JOBS = 4
 """Machines of a run that does not say how many."""
@@ -74,7 +74,7 @@ class RemoteSandbox(Sandbox):
         """For the credentials and the script's variables."""
         self._provider: Provider | None = None
         self._lifecycle: Lifecycle | None = None
-        self._pool: Pool | None = None
+        self._pool: MachinePool | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     @property
@@ -130,7 +130,7 @@ class RemoteSandbox(Sandbox):
 
     async def open(self) -> None:
         from sandboxes.remote.lifecycle import Lifecycle
-        from sandboxes.remote.pool import Pool
+        from sandboxes.remote.pool import MachinePool
 
         self._packages = self._packages or self._runtime.requirements()
         every = Variables(self.provider, self.config.env_file)
@@ -152,7 +152,7 @@ class RemoteSandbox(Sandbox):
                 bake_timeout=self.config.install_timeout,
                 lifetime=remote.lifetime,
             )
-            self._pool = Pool(
+            self._pool = MachinePool(
                 self._provider,
                 self._bring_up,
                 self._lifecycle.end,
@@ -196,7 +196,7 @@ class RemoteSandbox(Sandbox):
             try:
                 await self._prepare(provider, machine, wants, deadline)
                 return machine
-            except LOST:  # the state of this machine is unknown, so take a new one
+            except RETRY_ERRORS:  # the state of this machine is unknown, so take a new one
                 lifecycle.end(machine)
                 if last:
                     raise
@@ -240,7 +240,7 @@ class RemoteSandbox(Sandbox):
             self.why_online = self.masks.text(why)
 
     @property
-    def place(self) -> tuple[Provider, Pool, Greeting, str | None]:
+    def place(self) -> tuple[Provider, MachinePool, Greeting, str | None]:
         """What a program needs to run. Raises SandboxError unless the sandbox is open."""
         if self._provider is None or self._pool is None or self._greeting is None:
             raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")

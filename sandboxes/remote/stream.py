@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from sandboxes import protocol
 from sandboxes.base import Execution, Limits, Model
-from sandboxes.boxes.tiers import DEATHS_HERE, LEFT
+from sandboxes.boxes.tiers import DEATHS_HERE, LEFTOVERS
 from sandboxes.errors import SandboxLostError
 from sandboxes.hints import BOX, Place
 from sandboxes.protocol import Raw
@@ -181,7 +181,7 @@ class Listener:
         if why := _lost(report):
             raise UnclearError(why)
         self.left = frozenset(left)
-        if not self.left <= {*LEFT, "reach"}:
+        if not self.left <= {*LEFTOVERS, "reach"}:
             raise ValueError("unknown words")
         raw = _raw(0, report, limits)
         found = protocol.execution(raw, limits, self._entrypoint, loading=True, deaths=DEATHS_HERE, place=self._place)

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import provider as base
-from sandboxes.remote.http import Service, address, claims, document, number, records, text, timestamp, value_at
+from sandboxes.remote.http import ProviderClient, address, claims, document, number, records, text, timestamp, value_at
 from sandboxes.remote.provider import GoneError, Machine, RefusedError, UnreachableError
 from sandboxes.remote.retry import Pauses, retry
 from sandboxes.remote.sandbox import RemoteSandbox
@@ -52,7 +52,7 @@ class VercelProvider(base.Provider):
         self._url = address(values.get("EVALCELL_VERCEL_URL") or "https://vercel.com/api", "EVALCELL_VERCEL_URL")
         self.address = f"{self._url}/{self._team}/{self._project}"  # elsewhere a machine's name means another, or none
         self._image = values.get("EVALCELL_VERCEL_IMAGE") or "vercel/sandbox/python:3.14"
-        self._service = Service(
+        self._service = ProviderClient(
             "Vercel", _map_error, timeout=45.0
         )  # the service waits 30 s for a command that does not read
 

@@ -17,7 +17,7 @@ SEGMENTS = 50_000
 _MEMORY, _EXPORT, _DATA = 5, 7, 11
 
 
-def unsigned(value: int) -> bytes:
+def encode_unsigned(value: int) -> bytes:
     """LEB128 of a number that is not negative."""
     out = bytearray()
     while value > 0x7F:
@@ -27,7 +27,7 @@ def unsigned(value: int) -> bytes:
     return bytes(out)
 
 
-def signed(value: int) -> bytes:
+def encode_signed(value: int) -> bytes:
     """LEB128 of a number of either sign."""
     out = bytearray()
     while not -0x40 <= value < 0x40:
@@ -39,25 +39,25 @@ def signed(value: int) -> bytes:
 
 def name(text: str) -> bytes:
     raw = text.encode()
-    return unsigned(len(raw)) + raw
+    return encode_unsigned(len(raw)) + raw
 
 
 def section(section_id: int, *content: bytes) -> bytes:
     body = b"".join(content)
-    return bytes([section_id]) + unsigned(len(body)) + body
+    return bytes([section_id]) + encode_unsigned(len(body)) + body
 
 
 def memory_module(image: bytes | memoryview) -> bytes:
     """A module that only exports a memory with this content; runs of zeros take no space in it."""
     runs = _runs(image)
-    data: list[bytes | memoryview] = [unsigned(len(runs))]
+    data: list[bytes | memoryview] = [encode_unsigned(len(runs))]
     for start, end in runs:
-        data += [b"\x00\x41" + signed(start) + b"\x0b" + unsigned(end - start), image[start:end]]
+        data += [b"\x00\x41" + encode_signed(start) + b"\x0b" + encode_unsigned(end - start), image[start:end]]
     front = (
         PREAMBLE,
-        section(_MEMORY, b"\x01\x00", unsigned(len(image) // PAGE)),
-        section(_EXPORT, unsigned(1), name("memory"), b"\x02\x00"),
-        bytes([_DATA]) + unsigned(sum(map(len, data))),
+        section(_MEMORY, b"\x01\x00", encode_unsigned(len(image) // PAGE)),
+        section(_EXPORT, encode_unsigned(1), name("memory"), b"\x02\x00"),
+        bytes([_DATA]) + encode_unsigned(sum(map(len, data))),
     )
     return b"".join((*front, *data))  # one copy, as this may be most of the host's memory
 

@@ -24,7 +24,7 @@ _CHUNK = 1 << 18
 LINGER = 0.01
 """Seconds that a result may wait for others; results of slow calls are told at once."""
 
-FAILED = "failed"
+FAILED_RESULT = "failed"
 """The result if no script is at fault; the payload says why."""
 
 Frame = tuple[dict[str, Any], bytes]

@@ -17,7 +17,7 @@ from sandboxes.wasm import frames, worker_process
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.native_code import NativeCode
 from sandboxes.wasm.reset import Reset
-from sandboxes.wasm.worker_process import WorkerProcess
+from sandboxes.wasm.worker_process import WasmProcess
 
 GRACE = 10.0
 """Seconds after a call's deadline at which a silent worker is given up."""
@@ -36,7 +36,7 @@ class Lane:
         """Whether a program was ever loaded here."""
         self._reset: Reset = reset
         self._code: NativeCode | None = None
-        self._process: WorkerProcess | None = None
+        self._process: WasmProcess | None = None
         self._ending: asyncio.Task[str] | None = None
         self._shortage = shortage.Shortage()
         self._unread = asyncio.Event()
@@ -48,7 +48,7 @@ class Lane:
         """Whether it need not be started."""
         return self._process is not None
 
-    async def start(self) -> WorkerProcess:
+    async def start(self) -> WasmProcess:
         """Start the process. Must not be cancelled: nobody would stop a process that is being started."""
         if self._process is None:
             try:
@@ -93,7 +93,7 @@ class Lane:
                             self._unread.set()
                 calls = calls[len(raws) :]
                 finished = not calls
-                if raws[0].how == frames.FAILED:
+                if raws[0].how == frames.FAILED_RESULT:
                     finished = True
                     raise SandboxError(raws[0].payload.decode())
                 yield raws
@@ -118,7 +118,7 @@ class Lane:
         self._ending = self._ending or begin(lambda: self._end(process))
         return await wait_for(self._ending)
 
-    async def _end(self, process: WorkerProcess) -> str:
+    async def _end(self, process: WasmProcess) -> str:
         process.kill()
         said = b""
         with contextlib.suppress(TimeoutError):  # do not wait for other processes that hold its pipes

@@ -65,7 +65,7 @@ def _answer(guests: Guests, header: dict[str, object], payload: bytes, replies: 
         try:
             replies.write(frames.pack_result(guests.load(program, payload, bounds)))
         except SandboxError as e:
-            replies.write(frames.pack_result(Raw(-1, frames.FAILED, str(e).encode(), 0.0)))
+            replies.write(frames.pack_result(Raw(-1, frames.FAILED_RESULT, str(e).encode(), 0.0)))
         replies.flush()
         return
     flushed = time.monotonic()

@@ -15,14 +15,14 @@ _LIMIT = 1 << 22  # bytes that may wait to be read
 _TAIL = 4096  # bytes of what it says that are kept
 
 
-async def start(reset: Reset) -> WorkerProcess:
+async def start(reset: Reset) -> WasmProcess:
     """A new worker. If it is cancelled, none is left. Raises OSError."""
     host = own_handle()
     passed = () if host is None else (host,)
     try:
         words = boot("sandboxes.wasm.worker", reset, *map(str, passed))
         options = {"pass_fds": passed} if os.name == "posix" else {}
-        return WorkerProcess(await child_process.start(words, limit=_LIMIT, stdin=-1, stdout=-1, stderr=-1, **options))
+        return WasmProcess(await child_process.start(words, limit=_LIMIT, stdin=-1, stdout=-1, stderr=-1, **options))
     finally:
         for descriptor in passed:  # the worker has its own by now
             os.close(descriptor)
@@ -42,7 +42,7 @@ async def _told(tail: asyncio.Task[bytes]) -> bytes:
     return b"" if tail.cancelled() or tail.exception() else tail.result()
 
 
-class WorkerProcess:
+class WasmProcess:
     """A worker, of which the end of what it says is kept."""
 
     def __init__(self, process: Child) -> None:

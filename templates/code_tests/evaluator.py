@@ -62,7 +62,7 @@ from contextlib import suppress
 
 from templates.parts.program import Program
 from templates.parts.quiet import leaves_nothing
-from templates.parts.stand_ins import Named, Questions, Stop
+from templates.parts.stand_ins import ProgramName, Questions, Stop
 from templates.parts.unit_tests import UnitTests, Verdict
 
 ENDS = {
@@ -134,7 +134,7 @@ class Judge:
         asked = reply["asked"] if reply is not None else {}
         value = reply["value"] if reply is not None else {}
         if isinstance(value, dict) and "unloaded" in value:
-            return {"label": "unloaded", "score": 0.0, "explanation": unloaded(value["unloaded"])}
+            return {"label": "unloaded", "score": 0.0, "explanation": load_failure(value["unloaded"])}
         known = asked["asked"] if isinstance(asked, dict) and asked else []
         rounds = int(str(asked["reference"])) + 1 if isinstance(asked, dict) and asked else 0
         if self.tests is not None:
@@ -191,9 +191,9 @@ def run_pairs(found: list[tuple[object, object]], entry_point: str, questions: Q
     for number, (given, expected) in enumerate(found, 1):
         try:
             if entry_point:
-                value = Named(questions, entry_point)(*(given if isinstance(given, list) else [given]))
+                value = ProgramName(questions, entry_point)(*(given if isinstance(given, list) else [given]))
             else:
-                value = printed(questions, str(given))
+                value = print_output(questions, str(given))
                 expected = lines(str(expected))
             if not questions.missing and as_json(value) != expected:
                 raise AssertionError(f"expected {str(expected)[:200]!r}, not {str(value)[:200]!r}")
@@ -207,7 +207,7 @@ def run_pairs(found: list[tuple[object, object]], entry_point: str, questions: Q
             return
 
 
-def printed(questions: Questions, text: str) -> object:
+def print_output(questions: Questions, text: str) -> object:
     """What the program prints when it reads the text, by lines without the spaces at their ends."""
     before = len(questions.printed)
     questions.ask({"run": text, "name": "the program"})
@@ -241,7 +241,7 @@ def whole(text: str, prompt: str, entry_point: str) -> str:
     return text if defines or not prompt else prompt + text
 
 
-def unloaded(failure: object) -> str:
+def load_failure(failure: object) -> str:
     raised = failure.get("raised") if isinstance(failure, dict) else None
     raised = raised if isinstance(raised, dict) else {}
     names, line = raised.get("classes"), raised.get("line")

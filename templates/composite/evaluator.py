@@ -51,23 +51,25 @@ AXES: dict[str, Callable[[str, str], float]] = {
 
 
 def evaluate(output: object, reference: object, weights: dict[str, float] | None = None) -> dict[str, object]:
-    shares = shared(dict.fromkeys(AXES, 1) if weights is None else weights)
+    shares = axis_shares(dict.fromkeys(AXES, 1) if weights is None else weights)
     if reference is None:
         return {"score": None, "explanation": "There is no reference to compare with."}
     found = "" if output is None else str(output)
-    blends = (blended(found, str(wanted), shares) for wanted in references(reference, output))
+    blends = (blend(found, str(wanted), shares) for wanted in references(reference, output))
     score, told = max(blends, key=lambda blend: blend[0])
-    return {"score": score, "explanation": f"{told} = {rounded(score)}"}
+    return {"score": score, "explanation": f"{told} = {round_half_up(score)}"}
 
 
-def blended(found: str, wanted: str, shares: dict[str, float]) -> tuple[float, str]:
+def blend(found: str, wanted: str, shares: dict[str, float]) -> tuple[float, str]:
     measures = {axis: AXES[axis](found, wanted) for axis in shares}
     score = min(1.0, total(measures[axis] * share for axis, share in shares.items()))
-    told = " + ".join(f"{axis} {rounded(measures[axis])} x {rounded(share)}" for axis, share in shares.items())
+    told = " + ".join(
+        f"{axis} {round_half_up(measures[axis])} x {round_half_up(share)}" for axis, share in shares.items()
+    )
     return score, told
 
 
-def shared(weights: dict[str, float]) -> dict[str, float]:
+def axis_shares(weights: dict[str, float]) -> dict[str, float]:
     """What part of the whole each axis has, without those of no weight. Raises ValueError for unusable weights."""
     for axis, weight in weights.items():
         if axis not in AXES:
@@ -95,6 +97,6 @@ def lengths(a: int, b: int) -> float:
     return 1.0 if a == b else min(a, b) / max(a, b)
 
 
-def rounded(value: float) -> str:
+def round_half_up(value: float) -> str:
     """Two digits, halves up, also what is a half but for rounding: the same in every language."""
     return f"{math.floor(value * 100 + 0.5 + 1e-9) / 100:.2f}"

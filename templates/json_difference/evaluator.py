@@ -82,7 +82,7 @@ def evaluate(
         nodes += node.parts
     for node in reversed(nodes):
         node.score = weighted_mean(node.parts) if node.parts else leaf_score(node.reference, node.output)
-    told = f"Similarity {root.score:.4f}{lowest(root.parts)}{unused(nodes)}."
+    told = f"Similarity {root.score:.4f}{lowest(root.parts)}{unused_weights(nodes)}."
     return {"score": root.score, "explanation": told}
 
 
@@ -98,7 +98,7 @@ def lowest(nodes: list[Node]) -> str:
     return "; lowest: " + ", ".join(f"{node.place[:60]} {node.score:.4f}" for node in worst) if worst else ""
 
 
-def unused(nodes: list[Node]) -> str:
+def unused_weights(nodes: list[Node]) -> str:
     """The weights whose keys neither side has at their places."""
     tables = {id(node.weights): node.weights for node in nodes if node.weights}
     used = {(id(node.weights), f"__{node.place}") for node in nodes}

@@ -25,7 +25,7 @@ import json
 
 def evaluate(output: object, reference: object) -> dict[str, object]:
     try:
-        found, wanted = parsed(output), parsed(reference)
+        found, wanted = parse_json(output), parse_json(reference)
     except ValueError as error:
         return {"label": "invalid", "score": None, "explanation": f"Failed to parse JSON: {error}"}
     points = distance(found, wanted)
@@ -35,7 +35,7 @@ def evaluate(output: object, reference: object) -> dict[str, object]:
     return {"label": "mismatch", "score": float(points), "explanation": explanation}
 
 
-def parsed(value: object) -> object:
+def parse_json(value: object) -> object:
     return json.loads(value) if isinstance(value, str) else value
 
 

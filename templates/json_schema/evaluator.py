@@ -40,33 +40,33 @@ from referencing.exceptions import Unresolvable
 
 from templates.parts.json_text import parse_json
 
-SHOWN = 3
-COUNTED = 100
+SHOWN_ERRORS = 3
+COUNTED_ERRORS = 100
 SHOWN_CHARACTERS = 200
 
 
 def evaluate(output: object, schema: object, parse_strings: bool = True, unfence: bool = True) -> dict[str, object]:
-    validator = compiled(schema if isinstance(schema, str) else json.dumps(schema))
+    validator = compile_schema(schema if isinstance(schema, str) else json.dumps(schema))
     try:
         document = parse_json(output, "the output", unfence=unfence) if parse_strings else output
     except ValueError as error:
         return {"label": "invalid", "score": 0.0, "explanation": f"Failed to parse JSON: {error}"}
     try:
-        violations = list(islice(validator.iter_errors(document), COUNTED))
+        violations = list(islice(validator.iter_errors(document), COUNTED_ERRORS))
     except Unresolvable as error:
         raise ValueError(f"`schema` refers to {error.ref!r}, which is not in it; nothing is fetched") from None
     except RecursionError:
         raise ValueError("the output is nested too deeply, or `schema` refers to itself without end") from None
     if not violations:
         return {"label": "valid", "score": 1.0, "explanation": "The output keeps to the schema."}
-    count = f"{len(violations)}{' or more' if len(violations) == COUNTED else ''}"
-    first = "; ".join(map(described, violations[:SHOWN]))
-    more = "; …" if len(violations) > SHOWN else ""
+    count = f"{len(violations)}{' or more' if len(violations) == COUNTED_ERRORS else ''}"
+    first = "; ".join(map(describe_error, violations[:SHOWN_ERRORS]))
+    more = "; …" if len(violations) > SHOWN_ERRORS else ""
     return {"label": "invalid", "score": 0.0, "explanation": f"{count} violation(s): {first}{more}"}
 
 
 @lru_cache(maxsize=16)
-def compiled(text: str) -> Validator:
+def compile_schema(text: str) -> Validator:
     """Raises ValueError for a schema that cannot be used."""
     schema = parse_json(text, "`schema`")
     if not isinstance(schema, dict | bool):
@@ -75,7 +75,7 @@ def compiled(text: str) -> Validator:
     try:
         draft.check_schema(schema)
     except SchemaError as error:
-        raise ValueError(f"`schema` is no JSON Schema: {described(error)}") from None
+        raise ValueError(f"`schema` is no JSON Schema: {describe_error(error)}") from None
     # With a registry of its own, the package fetches nothing; left to itself, it would fetch what a $ref names.
     return draft(schema, registry=Registry())
 
@@ -91,7 +91,7 @@ def named_draft(schema: dict[str, object] | bool) -> type[Validator]:
     return draft
 
 
-def described(error: ValidationError | SchemaError) -> str:
+def describe_error(error: ValidationError | SchemaError) -> str:
     steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.absolute_path)
     place = "".join(f"/{step}" for step in steps) or "the whole"
     message = error.message

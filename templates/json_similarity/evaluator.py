@@ -63,17 +63,17 @@ def evaluate(
     except ValueError as error:
         return {"label": "invalid", "score": score, "explanation": f"Failed to parse JSON: {error}"}
     if targeted:
-        expected = chosen("reference", expected, target_output_key)
-        actual = chosen("output", actual, target_output_key)
+        expected = choose_value("reference", expected, target_output_key)
+        actual = choose_value("output", actual, target_output_key)
     scores = leaf_scores(expected, actual)
     matched = math.fsum(scores)
     return {
         "score": matched / len(scores) if scores else 1.0,
-        "explanation": f"Matched leaves: {counted(matched)}, Total leaves: {len(scores)}",
+        "explanation": f"Matched leaves: {count_leaves(matched)}, Total leaves: {len(scores)}",
     }
 
 
-def chosen(side: str, value: object, key: str) -> object:
+def choose_value(side: str, value: object, key: str) -> object:
     """The value under a key, or under a path where no key is called so."""
     if isinstance(value, dict) and key in value:
         return value[key]
@@ -127,5 +127,5 @@ def closeness(e: float, a: float) -> float:
     return float(max(0, 1 - gap))
 
 
-def counted(leaves: float) -> str:
+def count_leaves(leaves: float) -> str:
     return f"{leaves:.4f}".rstrip("0").rstrip(".")

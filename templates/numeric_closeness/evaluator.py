@@ -42,10 +42,10 @@ from collections.abc import Iterator
 
 from templates.parts.references import references
 
-SIGNED = r"(?:(?<![)\]%])[-+\u2212])"
+SIGN_PATTERN = r"(?:(?<![)\]%])[-+\u2212])"
 CURRENCY = r"[$\u00a3\u00a5\u20ac\u20b9]"
 NUMBER = re.compile(
-    rf"(?<![A-Za-z_\d])(?<!\d\.)(?P<before>{SIGNED}?{CURRENCY}?|{CURRENCY}{SIGNED})"
+    rf"(?<![A-Za-z_\d])(?<!\d\.)(?P<before>{SIGN_PATTERN}?{CURRENCY}?|{CURRENCY}{SIGN_PATTERN})"
     r"(?P<digits>(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?|(?<!\.)\.\d+)(?:[eE][-+]?\d+)?)"
 )
 AFTER = re.compile(rf"\s*(?:%|{CURRENCY})?\.?")
@@ -83,7 +83,7 @@ def number(value: object, extract: str) -> float | None:
     if extract == "whole":
         text = value.strip()
         start = NUMBER.match(text)
-        return parsed(start) if start and AFTER.fullmatch(text, start.end()) else None
+        return parse_number(start) if start and AFTER.fullmatch(text, start.end()) else None
     every = numbers(value)
     if extract == "first":
         return next(every, None)
@@ -93,11 +93,11 @@ def number(value: object, extract: str) -> float | None:
 
 def numbers(text: str) -> Iterator[float]:
     for match in NUMBER.finditer(text):
-        if (found := parsed(match)) is not None:
+        if (found := parse_number(match)) is not None:
             yield found
 
 
-def parsed(match: re.Match[str]) -> float | None:
+def parse_number(match: re.Match[str]) -> float | None:
     size = finite(match["digits"].replace(",", ""))
     negative = "-" in match["before"] or "\u2212" in match["before"]
     return -size if negative and size is not None else size

@@ -55,10 +55,10 @@ def evaluate(
         label, score = "tie", 0.5
     else:
         label, score = ("output", 1.0) if ahead > 0 else ("other", 0.0)
-    told = f"output {rounded(closeness[0])}, other {rounded(closeness[1])} ({measure})"
+    told = f"output {round_half_up(closeness[0])}, other {round_half_up(closeness[1])} ({measure})"
     return {"label": label, "score": score, "explanation": told}
 
 
-def rounded(value: float) -> str:
+def round_half_up(value: float) -> str:
     """Four digits, halves up, which is the same in every language."""
     return f"{math.floor(value * 10_000 + 0.5) / 10_000:.4f}"

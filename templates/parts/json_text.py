@@ -17,7 +17,7 @@ def parse_json(
     """
     if not isinstance(value, str):
         return value
-    text = unfenced(value) if unfence else value
+    text = strip_fence(value) if unfence else value
     if plain and not text.lstrip(" \t\r\n").startswith(("{", "[")):
         return value
     try:
@@ -31,7 +31,7 @@ def parse_json(
     raise ValueError(f"{name} {why}")
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """
     What stands between a fence's first and last line, or the text as it is where it is no fence as a whole.
 

@@ -14,7 +14,7 @@ MOST = 10_000
 """Values that are taken out of an iterator."""
 
 
-def encoded(value: Any, own: Callable[[Any], Any]) -> Any:
+def encode_plain(value: Any, own: Callable[[Any], Any]) -> Any:
     """The value as JSON; `own` says what stands for a value of any other class."""
     kind = type(value)
     if value is None or isinstance(value, bool):
@@ -26,26 +26,26 @@ def encoded(value: Any, own: Callable[[Any], Any]) -> Any:
     if isinstance(value, float):
         return float(value) if value - value == 0 else {"float": str(float(value))}
     if isinstance(value, complex):
-        return {"complex": [encoded(value.real, own), encoded(value.imag, own)]}
+        return {"complex": [encode_plain(value.real, own), encode_plain(value.imag, own)]}
     if isinstance(value, bytes | bytearray):
         return {kind.__name__ if kind in (bytes, bytearray) else "bytes": bytes(value).hex()}
     if isinstance(value, range):
-        return {"range": [encoded(part, own) for part in (value.start, value.stop, value.step)]}
+        return {"range": [encode_plain(part, own) for part in (value.start, value.stop, value.step)]}
     if isinstance(value, Decimal | Fraction | timedelta | date):
         return _number(value)
     if isinstance(value, dict):
-        return {"dict": [[encoded(key, own), encoded(one, own)] for key, one in dict.items(value)]}
+        return {"dict": [[encode_plain(key, own), encode_plain(one, own)] for key, one in dict.items(value)]}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {"named": [kind.__name__, *value._fields], "values": [encoded(one, own) for one in value]}
+        return {"named": [kind.__name__, *value._fields], "values": [encode_plain(one, own) for one in value]}
     if isinstance(value, list):
-        return [encoded(one, own) for one in value]
+        return [encode_plain(one, own) for one in value]
     for name, base in _GROUPS.items():
         if isinstance(value, base):
-            return {name: [encoded(one, own) for one in value]}
+            return {name: [encode_plain(one, own) for one in value]}
     if isinstance(value, Iterator) and kind.__module__ in ("builtins", "itertools", "collections"):
-        return {"iterator": [encoded(one, own) for one in islice(value, MOST)]}
+        return {"iterator": [encode_plain(one, own) for one in islice(value, MOST)]}
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
-        return encoded(value.tolist(), own)
+        return encode_plain(value.tolist(), own)
     return own(value)
 
 
@@ -75,21 +75,21 @@ def _number(value: Any) -> Any:
     return {"decimal" if isinstance(value, Decimal) else "fraction": str(value)}
 
 
-def decoded(value: Any, own: Callable[[Any], Any]) -> Any:
+def decode_plain(value: Any, own: Callable[[Any], Any]) -> Any:
     """What was encoded. Raises ValueError for JSON that `encoded` does not make, whoever made it."""
     if value is None or isinstance(value, bool | str | int | float):
         return value
     if isinstance(value, list):
-        return [decoded(one, own) for one in value]
+        return [decode_plain(one, own) for one in value]
     try:
         if "own" in value:
             return own(value)
         if "named" in value:
-            return _named(value["named"], [decoded(one, own) for one in value["values"]])
+            return _named(value["named"], [decode_plain(one, own) for one in value["values"]])
         ((name, inner),) = value.items()
         if name == "dict":
-            return {decoded(key, own): decoded(one, own) for key, one in inner}
-        return _MAKE[name](decoded(inner, own))
+            return {decode_plain(key, own): decode_plain(one, own) for key, one in inner}
+        return _MAKE[name](decode_plain(inner, own))
     except (TypeError, KeyError, ValueError, ArithmeticError, AttributeError, OverflowError) as error:
         raise ValueError(f"no encoded value: {type(error).__name__}") from None
 

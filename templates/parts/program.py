@@ -10,9 +10,9 @@ from io import StringIO
 from types import ModuleType
 from typing import Any
 
-from templates.parts.plain_data import decoded, encoded
+from templates.parts.plain_data import decode_plain, encode_plain
 
-PRINTED = 100_000
+PRINTED_CHARACTERS = 100_000
 """Characters of what one call prints that are passed on."""
 
 
@@ -80,7 +80,7 @@ class Program:
             found = {"raised": self._error(error)}
         finally:
             sys.stdout = out
-        text = said.getvalue()[:PRINTED]
+        text = said.getvalue()[:PRINTED_CHARACTERS]
         return {**found, "printed": text} if text else found
 
     def _error(self, error: BaseException) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Program:
         return {"classes": [one.__name__ for one in type(error).__mro__], "text": str(error)[:1000], "line": line}
 
     def _encoded(self, value: Any) -> Any:
-        return encoded(value, self._own)
+        return encode_plain(value, self._own)
 
     def _own(self, value: Any) -> Any:
         kind = type(value)
@@ -108,7 +108,7 @@ class Program:
         return {"own": self._numbers[id(value)], "class": name}
 
     def _decoded(self, value: Any) -> Any:
-        return decoded(value, self._held)
+        return decode_plain(value, self._held)
 
     def _held(self, value: dict[str, Any]) -> Any:
         if value["own"] == "builtin":

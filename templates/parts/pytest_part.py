@@ -142,13 +142,13 @@ def _method(names: dict[str, Any], kind: Any, method: str) -> Callable[[], objec
         unit = hasattr(kind, "assertEqual")
         test = kind(method) if unit else kind()
         getattr(test, "setUp" if unit else "setup_method", lambda: None)()
-        done(getattr(test, "asyncSetUp", lambda: None)())
+        finish_test(getattr(test, "asyncSetUp", lambda: None)())
         try:
             bound = getattr(test, method)
             for row in product(*getattr(bound, "parameters", ())):
                 _called(names, bound, {key: value for part in row for key, value in part.items()})
         finally:
-            done(getattr(test, "asyncTearDown", lambda: None)())
+            finish_test(getattr(test, "asyncTearDown", lambda: None)())
             getattr(test, "tearDown" if unit else "teardown_method", lambda: None)()
 
     return run
@@ -158,13 +158,13 @@ def _called(names: dict[str, Any], test: Any, given: dict[str, Any]) -> None:
     """Call a test, or a fixture, with the fixtures that it names."""
     ends: list[Any] = []
     try:
-        done(test(**{**_fixtures(names, test, given, ends), **given}))
+        finish_test(test(**{**_fixtures(names, test, given, ends), **given}))
     finally:
         for generator in reversed(ends):
             next(generator, None)
 
 
-def done(value: Any) -> None:
+def finish_test(value: Any) -> None:
     """Do what a test that is `async`, or that yields, has only begun."""
     if inspect.iscoroutine(value):
         import asyncio  # here: few tests need it, and its import is long

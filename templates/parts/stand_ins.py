@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from templates.parts.plain_data import decoded, encoded
+from templates.parts.plain_data import decode_plain, encode_plain
 from templates.parts.unknown import Unknown
 
-ASKED = 5_000
+QUESTIONS_MAX = 5_000
 """Things that tests may ask in a row."""
 STEPS = 100_000
 """Uses of answers that are not known yet, after which the tests wait for these."""
@@ -75,11 +75,11 @@ class Questions:
             return self.unknown()
         place = len(self.asked)
         self.asked.append(question)
-        if len(self.asked) > ASKED:
+        if len(self.asked) > QUESTIONS_MAX:
             if self.missing:  # made-up answers may have no end
                 self.asked.pop()
             else:
-                self._refuse(f"the tests ask the program more than {ASKED} things", chosen)
+                self._refuse(f"the tests ask the program more than {QUESTIONS_MAX} things", chosen)
             raise Stop
         if not self.missing:
             self.waits_for_chosen = chosen
@@ -151,7 +151,7 @@ class Questions:
             self.refused = why
 
     def _encoded(self, value: Any, chosen: bool) -> Any:
-        return encoded(value, lambda one: self._sent(one, chosen))
+        return encode_plain(value, lambda one: self._sent(one, chosen))
 
     def _sent(self, value: Any, chosen: bool) -> Any:
         kind = type(value)
@@ -159,7 +159,7 @@ class Questions:
             raise _UnknownError
         if kind is Own:
             return object.__getattribute__(value, "_sign")
-        if kind is Named:
+        if kind is ProgramName:
             return {"own": "program", "name": object.__getattribute__(value, "_name")}
         name = getattr(value, "__name__", None)
         if isinstance(name, str) and getattr(builtins, name, None) is value:
@@ -169,7 +169,7 @@ class Questions:
         raise Stop
 
     def _decoded(self, value: Any) -> Any:
-        return decoded(value, self._received)
+        return decode_plain(value, self._received)
 
     def _received(self, value: dict[str, Any]) -> Any:
         if type(value["own"]) is not int:
@@ -203,7 +203,7 @@ def _replace(place: Any, value: Any) -> None:
         place.update(value)
 
 
-class Named:
+class ProgramName:
     """A name of the program: a function, a class, a value. It is called there."""
 
     def __init__(self, questions: Questions, name: str) -> None:

@@ -14,7 +14,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from templates.parts.pytest_part import SkippedError, found_tests, pytest_part
-from templates.parts.stand_ins import Named, Questions, Stop
+from templates.parts.stand_ins import ProgramName, Questions, Stop
 
 FILE = "tests.py"
 _TESTS = ("def test", "class Test", "async def test")
@@ -99,7 +99,7 @@ class UnitTests:
             else:
                 exec(self._code, names)
             if self._entry and "check" in names:
-                names["check"](Named(questions, self._entry))
+                names["check"](ProgramName(questions, self._entry))
             elif finds:
                 self._each(names, questions, verdict)
         except Stop:
@@ -197,7 +197,7 @@ class _Names(dict[str, Any]):
 
     def of_program(self, name: str) -> Any:
         """What stands for a name of the program."""
-        return self._questions.errors.get(name) or Named(self._questions, name)
+        return self._questions.errors.get(name) or ProgramName(self._questions, name)
 
     def __missing__(self, name: str) -> Any:
         if name != self._entry:

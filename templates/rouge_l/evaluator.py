@@ -46,7 +46,9 @@ def evaluate(
     if is_missing(output) or all(map(is_missing, references)):
         return {"label": "missing", "score": 0.0, "explanation": "Missing output or reference."}
     found = split(output, tokens, case_sensitive)
-    results = (scored(found, split(one, tokens, case_sensitive), beta) for one in references if not is_missing(one))
+    results = (
+        score_texts(found, split(one, tokens, case_sensitive), beta) for one in references if not is_missing(one)
+    )
     score, explanation = max(results, key=itemgetter(0))
     return {"score": score, "explanation": explanation}
 
@@ -61,7 +63,7 @@ def split(value: object, tokens: str, case_sensitive: bool) -> list[str]:
     return WORD.findall(text) if tokens == "words" else [character for character in text if not character.isspace()]
 
 
-def scored(found: list[str], wanted: list[str], beta: float) -> tuple[float, str]:
+def score_texts(found: list[str], wanted: list[str], beta: float) -> tuple[float, str]:
     common = longest_common_subsequence(found, wanted)
     precision, recall = (common / len(side) if side else 0.0 for side in (found, wanted))
     score = (1 + beta**2) * precision * recall / (recall + beta**2 * precision) if common else 0.0

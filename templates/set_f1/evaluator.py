@@ -29,7 +29,7 @@ Source: Dice 1945; van Rijsbergen 1979, Information Retrieval.
 
 import json
 
-SHOWN = 5
+SHOWN_TEXTS = 5
 SHOWN_CHARACTERS = 60
 
 
@@ -40,7 +40,7 @@ def evaluate(output: object, reference: object, separator: str = ",", case_sensi
     both = len(found & wanted)
     score = 2 * both / (len(found) + len(wanted))
     explanation = f"Precision {share(both, found)}, recall {share(both, wanted)}."
-    explanation += listed("Missing", wanted - found) + listed("Extra", found - wanted)
+    explanation += list_texts("Missing", wanted - found) + list_texts("Extra", found - wanted)
     return {"score": score, "explanation": explanation}
 
 
@@ -70,10 +70,10 @@ def share(both: int, of: set[str]) -> str:
     return f"{both / len(of) if of else 0:.4f} ({both} of {len(of)})"
 
 
-def listed(title: str, texts: set[str]) -> str:
+def list_texts(title: str, texts: set[str]) -> str:
     if not texts:
         return ""
-    first = sorted(texts)[:SHOWN]
+    first = sorted(texts)[:SHOWN_TEXTS]
     shown = [text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…" for text in first]
-    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    more = f" and {len(texts) - SHOWN_TEXTS} more" if len(texts) > SHOWN_TEXTS else ""
     return f" {title}: {', '.join(shown)}{more}."

@@ -36,7 +36,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
 
-def fitted() -> TfidfVectorizer:
+def fit_vectorizer() -> TfidfVectorizer:
     """Raises ValueError unless exactly one of the two variables is there, and for JSON of another shape."""
     plain, pickled = os.environ.get("TFIDF"), os.environ.get("TFIDF_PICKLE")
     if plain and pickled:
@@ -59,7 +59,7 @@ def from_json(path: str) -> TfidfVectorizer:
     return vectorizer
 
 
-VECTORIZER = fitted()
+VECTORIZER = fit_vectorizer()
 
 
 def evaluate(output: object, reference: object) -> dict[str, object]:

@@ -17,7 +17,7 @@ import httpx
 
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.load import parse_evaluator
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.runs.pool.types import RunJob, RunPart, RunSegment, TryJob
 from sandboxes.guest.supervisor.procfs import descendants
 from tests.bench.measure import OUTPUT, REFERENCE, Figures, dataset, held, ms, run, score, source, spread, timed
@@ -48,7 +48,7 @@ async def paced(ask: Callable[[], Awaitable[str]], count: int) -> list[float]:
     return list(await asyncio.gather(*(one(n) for n in range(count))))
 
 
-async def answers(pool: Pool, job: TryJob, count: int) -> list[float]:
+async def answers(pool: WorkerPool, job: TryJob, count: int) -> list[float]:
     """Seconds to each answer of the pool."""
 
     async def ask() -> str:
@@ -68,7 +68,7 @@ def figure_dry_runs(figures: Figures) -> None:
         job = TryJob(request=asked(), rows=[_ROW])
         with tempfile.TemporaryDirectory() as folder:
             rows = dataset(Path(folder), 200_000)
-            async with Pool() as pool:
+            async with WorkerPool() as pool:
                 await answers(pool, job, 50)
                 alone = await answers(pool, job, 1000)
                 parts = pool.run(RunJob(request=asked(1, dataset=str(rows))))
@@ -99,7 +99,7 @@ async def _drained(parts: AsyncIterator[RunPart]) -> None:
 
 def figure_evaluators(figures: Figures) -> None:
     async def body() -> tuple[float, float, float]:
-        async with Pool() as pool:
+        async with WorkerPool() as pool:
             await pool.evaluate(TryJob(request=asked(), rows=[_ROW]))
             first = _megabytes()
             jobs = [TryJob(request=asked(number), rows=[_ROW]) for number in range(EVALUATORS)]
@@ -221,7 +221,7 @@ def figure_pool_run(figures: Figures) -> None:
     async def body(rows: Path, folder: Path) -> tuple[list[float], list[float]]:
         pooled: list[float] = []
         alone: list[float] = []
-        async with Pool() as pool:
+        async with WorkerPool() as pool:
             for number in range(3):
                 began, file = time.perf_counter(), folder / "pool.jsonl"
                 with file.open("wb") as out:

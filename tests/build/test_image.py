@@ -9,7 +9,7 @@ from sandboxes.wasm.build.binary import Reader
 from sandboxes.wasm.build.errors import WasmFormatError
 from sandboxes.wasm.build.image import split, without_custom_sections
 from sandboxes.wasm.build.module import Module as Parsed
-from sandboxes.wasm.encode import GRAIN, PAGE, memory_module, signed, unsigned
+from sandboxes.wasm.encode import GRAIN, PAGE, encode_signed, encode_unsigned, memory_module
 from tests.build.guests import wasm
 
 ENGINE = Engine()
@@ -81,12 +81,12 @@ def test_zeros_take_no_room() -> None:
 
 @given(st.integers(0, 2**64 - 1))
 def test_unsigned_numbers_come_back(value: int) -> None:
-    assert Reader(unsigned(value)).unsigned() == value
+    assert Reader(encode_unsigned(value)).unsigned() == value
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_signed_numbers_come_back(value: int) -> None:
-    assert Reader(signed(value)).signed() == value
+    assert Reader(encode_signed(value)).signed() == value
 
 
 @given(st.data())

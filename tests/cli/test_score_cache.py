@@ -21,7 +21,7 @@ from runner.core.types import DialectFailures
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.results.score_cache import store
 from runner.results.score_cache.randomness import draws
-from runner.results.score_cache.store import Store
+from runner.results.score_cache.store import ScoreCacheStore
 from sandboxes import SandboxConfig
 from sandboxes.base import Language
 from sandboxes.errors import SandboxError
@@ -341,7 +341,7 @@ def test_a_run_that_goes_on_takes_both(here: Path) -> None:
 
 def put_many(folder: Path, name: int, ended: Any) -> None:
     vars(store)["cache_dir"] = lambda: folder
-    kept = Store(print)
+    kept = ScoreCacheStore(print)
     for n in range(2000):
         kept.put(b"%d-%d" % (name, n), b"value %d" % n)
         assert kept.get(b"%d-%d" % (1 - name, n)) in (None, b"value %d" % n)
@@ -363,7 +363,7 @@ def test_several_processes_write_at_once_and_one_is_killed(scores: Path) -> None
     assert both[1].pid is not None
     os.kill(both[1].pid, signal.SIGKILL)
     both[1].join()
-    kept = Store(print)
+    kept = ScoreCacheStore(print)
     assert sum(kept.get(b"0-%d" % n) == b"value %d" % n for n in range(2000)) == 2000
     assert {kept.get(b"1-%d" % n) for n in range(2000)} <= {None, *(b"value %d" % n for n in range(2000))}
     kept.close()
@@ -376,12 +376,12 @@ def test_it_is_bounded(scores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.results.score_cache.store.time.time", lambda: today[0])
     for part in range(4):
         today[0] += 86_400
-        kept = Store(print)
+        kept = ScoreCacheStore(print)
         for n in range(100):
             kept.put(b"%d-%d" % (part, n), bytes(5000))
         kept.put(b"large", bytes(10_000))
         kept.close()
-    kept = Store(print)
+    kept = ScoreCacheStore(print)
     held = [[kept.get(b"%d-%d" % (part, n)) is not None for n in range(100)] for part in range(4)]
     assert not any(held[0])
     assert all(held[3])
@@ -392,14 +392,14 @@ def test_it_is_bounded(scores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_cache_is_listed_and_pruned_unless_a_run_uses_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "kept"))
-    kept = Store(print)
+    kept = ScoreCacheStore(print)
     kept.put(b"key", b"value")
     assert "scores   scores of earlier runs" in evalcell("cache").stdout
     assert "a run is using it" in evalcell("cache", "prune", "--all").stdout
     kept.close()
     assert "deleted 1 thing" in evalcell("cache", "prune", "--all").stdout
     assert list((tmp_path / "kept" / "scores").iterdir()) == []
-    again = Store(print)
+    again = ScoreCacheStore(print)
     assert again.get(b"key") is None
     again.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.runs.examples.load import ExampleColumns, Expected
+from runner.runs.examples.load import ExampleColumns, ExpectedResult
 from sandboxes import SandboxUnavailableError, find
 from tests.cli.commands import evalcell
 
@@ -59,4 +59,4 @@ def test_every_column_and_key_is_explained() -> None:
     told = set(
         re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")))
     )
-    assert told == {*ExampleColumns.model_fields, *Expected.model_fields}
+    assert told == {*ExampleColumns.model_fields, *ExpectedResult.model_fields}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from runner.core.text import json_text
 from runner.results.reports import workflow_commands
-from runner.results.reports.workflow_commands import Guard, guarded, in_job
+from runner.results.reports.workflow_commands import CommandGuard, guard_text, in_job
 from tests.cli.commands import header, write_rows
 from tests.cli.test_github_action import Hub, Job
 
@@ -120,7 +120,7 @@ def test_what_talks_to_another_program_is_exact() -> None:
 def test_however_it_is_written(pieces: int) -> None:
     text = "\n".join([*COMMANDS, *(f"\u00a0\u3000 \t{c}" for c in COMMANDS), "section_start:1:x\r\x1b[0Kname", "a ::b"])
     data = f"{text}\r\n::x".encode()
-    guard = Guard()
+    guard = CommandGuard()
     out = b"".join(guard.guarded(data[at : at + pieces]) for at in range(0, len(data), pieces)).decode()
     assert obeyed(data.decode())
     assert obeyed(out) == []
@@ -130,9 +130,9 @@ def test_however_it_is_written(pieces: int) -> None:
 @example(["so\r\u00a0", "\x1b["])
 @given(st.lists(st.text(alphabet=" :#[\n\rvso\u00a0\x1b", max_size=6)))
 def test_in_pieces_it_is_what_it_is_as_a_whole(pieces: list[str]) -> None:
-    guard = Guard()
+    guard = CommandGuard()
     out = b"".join(guard.guarded(piece.encode()) for piece in pieces)
-    assert out == Guard().guarded("".join(pieces).encode())
+    assert out == CommandGuard().guarded("".join(pieces).encode())
     assert obeyed(out.decode()) == []
     assert out.replace(b" ", b"") == "".join(pieces).replace(" ", "").encode()
 
@@ -145,7 +145,7 @@ def test_a_job_is_known_by_its_variables(monkeypatch: pytest.MonkeyPatch, name: 
         monkeypatch.delenv(sign, raising=False)
     monkeypatch.setenv(name, value)
     assert in_job() is job
-    assert (guarded("::x") == "::x") is not job
+    assert (guard_text("::x") == "::x") is not job
 
 
 def test_json_has_the_same_values() -> None:

@@ -17,7 +17,7 @@ from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigE
 from sandboxes.base import Isolation
 from sandboxes.cluster import files, worker
 from sandboxes.cluster.files import WorkerFiles, read_files
-from sandboxes.cluster.worker import Worker
+from sandboxes.cluster.worker import NodeWorker
 from sandboxes.wording import python_words
 from tests.cli.commands import evalcell
 from tests.cluster.nodes import Nodes
@@ -108,7 +108,7 @@ def test_large_rows_and_results_go_in_pieces(
 def test_a_worker_says_why_its_sandbox_does_not_open() -> None:
     import pickle
 
-    worker = Worker()
+    worker = NodeWorker()
     config = SandboxConfig(backend="wasm", packages=("numpy",))
     reply = asyncio.run(worker.open(pickle.dumps((python_words, config)), {}, {}))
     assert "the wasm sandbox has no packages" in reply["failed"]

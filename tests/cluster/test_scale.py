@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sandboxes.base import Execution, SandboxConfig, ScriptError
 from sandboxes.cluster.pool import Races
 from sandboxes.cluster.schedule import AHEAD, Schedule
-from sandboxes.cluster.worker import packed, unpacked
+from sandboxes.cluster.worker import pack_execution, unpack_execution
 from tests.bench.fake_ray import Scenario
 from tests.bench.scale import simulate
 
@@ -23,11 +23,11 @@ def test_executions_from_workers_are_what_they_were() -> None:
     plain = Execution(call=3, status="ok", value=[1.5, None, {"a": "é"}], duration=0.25)
     each = [plain, plain.model_copy(update={"output": "said"}), plain.model_copy(update={"value": None})]
     each.append(Execution(call=0, status="error", error=ScriptError(type="ValueError", message="no"), duration=0.0))
-    assert [unpacked(json.loads(json.dumps(packed(one)))) for one in each] == each
-    assert {*dict(unpacked(packed(plain)))} == {*Execution.model_fields}
+    assert [unpack_execution(json.loads(json.dumps(pack_execution(one)))) for one in each] == each
+    assert {*dict(unpack_execution(pack_execution(plain)))} == {*Execution.model_fields}
     for wrong in ([], [1], ["1", 0.5, None], [True, 0.5, None], None):
         with pytest.raises(ValidationError):
-            unpacked(wrong)
+            unpack_execution(wrong)
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.thorough("another seed stands for it"))])

@@ -14,8 +14,8 @@ import pytest
 
 import runner
 from runner.cli.main import cli
-from runner.core.entry_points import ENTRY_POINTS, offered, reason
-from runner.core.settings import SETTINGS, Kind, nested, parameter, value_of
+from runner.core.entry_points import ENTRY_POINTS, reason, settings_of
+from runner.core.settings import SETTINGS, Kind, nest_settings, parameter, value_of
 from runner.engine.request import RunRequest
 from runner.results.store.types import RunSpec
 from runner.runs.project.types import Project
@@ -110,19 +110,19 @@ def test_an_option_is_its_field() -> None:
     """By type, bounds and default, where a command, a file and a parameter have the same."""
     made = Project.model_fields
     options, names = command("run"), inspect.signature(runner.evaluate).parameters
-    for name in offered("evalcell run"):
+    for name in settings_of("evalcell run"):
         value = value_of(name)
         assert options[name].opts[-1] == f"--{name.replace('_', '-')}"
         assert options[name].multiple == (value.many or value.type is dict), name
         assert options[name].is_flag == (value.type is bool), name
-        if name in offered("evalcell.toml"):
+        if name in settings_of("evalcell.toml"):
             assert made[name].description, name
         if parameter(name) == name and name in names and name not in ("output", "report", "sandbox"):
             assert names[name].default == value.default, name
 
 
 def test_settings_by_their_own_names_are_fields() -> None:
-    assert nested({"memory": 2, "with": ("numpy",), "fail_if": ("mean<1",), "repeat": 3, "lang": "python"}) == {
+    assert nest_settings({"memory": 2, "with": ("numpy",), "fail_if": ("mean<1",), "repeat": 3, "lang": "python"}) == {
         "limits": {"memory": 2 << 20},
         "sandbox": {"packages": ("numpy",)},
         "gates": ("mean<1",),

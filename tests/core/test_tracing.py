@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.types import Message, Receive, Scope, Send
 
 from runner.core import tracing
-from runner.server.http.metrics import Measured, Metrics
+from runner.server.http.metrics import Metrics, MetricsMiddleware
 from tests.server.client.told import Told, told
 from tests.server.http.live import finished, live
 
@@ -98,7 +98,7 @@ async def _send(message: Message) -> None:
 
 def test_a_request_is_named_by_its_route(spans: InMemorySpanExporter) -> None:
     scope: Scope = {"type": "http", "method": "GET", "path": "/v1/runs/my-secret", "headers": []}
-    asyncio.run(Measured(_app, Metrics())(scope, _receive, _send))
+    asyncio.run(MetricsMiddleware(_app, Metrics())(scope, _receive, _send))
     (span,) = spans.get_finished_spans()
     assert isinstance(span, ReadableSpan)
     assert (span.name, span.kind.name, span.status.is_ok) == ("GET /v1/runs/{id}", "SERVER", False)

@@ -60,7 +60,7 @@ async def test_once_a_call_has_ended_its_box_another_stands_ready() -> None:
 
 @pytest.mark.usefixtures("opened")
 async def test_a_process_that_keeps_too_much_of_what_is_over_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deno_run, "GROWN", -1 << 40)
+    monkeypatch.setattr(deno_run, "GROWTH_BYTES", -1 << 40)
 
     async with sandbox() as opened:
         program = await opened.load(typescript("let n = 0; function evaluate() { return ++n; }"), LIMITS)

@@ -11,7 +11,7 @@ import pytest
 import sandboxes.guest
 from sandboxes import SandboxUnavailableError
 from sandboxes.deno.binary import find_deno
-from sandboxes.deno.modules import CLOSED, PURE
+from sandboxes.deno.modules import CLOSED_MODULES, PURE
 
 INSIDE = Path(sandboxes.guest.__file__).parent / "deno"
 
@@ -38,4 +38,4 @@ def test_every_module_of_node_is_closed_or_known_to_compute_only(program: str) -
     done = subprocess.run([program, "eval", listing], capture_output=True, text=True, timeout=60, check=True)
     found = {name.removeprefix("node:") for name in done.stdout.split()}
     assert len(found) > 60
-    assert found - set(CLOSED.split()) == set(PURE.split()) & found
+    assert found - set(CLOSED_MODULES.split()) == set(PURE.split()) & found

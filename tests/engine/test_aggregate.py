@@ -16,7 +16,7 @@ from runner import InputMapping, RequirementError, SandboxConfig, evaluate, stre
 from runner.core.errors import EvaluatorError, InputError, MappingError
 from runner.core.types import Evaluator, Result, ResultError, Score
 from runner.engine.aggregate import Aggregation
-from runner.engine.scoring.aggregate_rows import Gathered, GatherError
+from runner.engine.scoring.aggregate_rows import AggregateRows, GatherError
 from runner.engine.scoring.figures import MOST, Figures, figures_of
 from runner.engine.scoring.gates import judge, parse_gate
 from runner.engine.scoring.normalize import InvalidResultError
@@ -229,8 +229,8 @@ def result(number: int, **more: Any) -> Result:
     return Result(**{**values, "outcome": "scored", "score": 1.0, **more})
 
 
-def gathered(memory: int, count: int, size: int = 100) -> Gathered:
-    found = Gathered(script("def aggregate(results): pass"), (), memory)
+def gathered(memory: int, count: int, size: int = 100) -> AggregateRows:
+    found = AggregateRows(script("def aggregate(results): pass"), (), memory)
     for number in range(count):
         one = result(number)
         found.watch(one, Call(id=number, arguments={"output": "x" * size}))

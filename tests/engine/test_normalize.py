@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import evaluate
-from runner.core.text import listed, printable, shown
+from runner.core.text import describe, list_names, printable
 from runner.core.types import Categorical, Continuous, Freeform, OutputConfig
 from runner.engine.scoring.normalize import ROUNDING, TEXT_LIMIT, InvalidResultError, normalize
 
@@ -171,7 +171,7 @@ def test_shown() -> None:
         (10**5000, "an integer of 16610 bits"),
         ({"b": [1, [2, [3, [4]]]]}, "{'b': [1, [2, [3, [...]]]]}"),
     ):
-        assert shown(value) == expected
+        assert describe(value) == expected
 
 
 def test_shown_is_short_whatever_comes() -> None:
@@ -179,11 +179,11 @@ def test_shown_is_short_whatever_comes() -> None:
         def __repr__(self) -> str:
             raise RuntimeError
 
-    assert len(shown("x" * 10**6)) <= 120
-    assert len(shown(["\x00" * 1000] * 1000, 50)) <= 50
+    assert len(describe("x" * 10**6)) <= 120
+    assert len(describe(["\x00" * 1000] * 1000, 50)) <= 50
     assert len(printable("\x00" * 500, 40)) <= 40
-    assert "Rude" in shown(Rude())
-    assert listed(map(str, range(10))) == "`0`, `1`, `2`, `3`, `4`, `5`, `6`, `7` and 2 more"
+    assert "Rude" in describe(Rude())
+    assert list_names(map(str, range(10))) == "`0`, `1`, `2`, `3`, `4`, `5`, `6`, `7` and 2 more"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from runner.core.errors import InputError
 from runner.core.types import Result, ResultError, Score
 from runner.engine.local import score
 from runner.engine.row import seed_of
-from runner.engine.scoring.repeats import joined, mean
+from runner.engine.scoring.repeats import join_repeats, mean
 from sandboxes import SandboxConfig
 from sandboxes.base import Call, Execution
 from tests.cli.commands import evalcell
@@ -33,12 +33,12 @@ def result(given: float | str | None, number: int = 1, **more: Any) -> Result:
 
 def test_labels_and_explanations_and_errors_of_a_row() -> None:
     few = [result(n, label=label, explanation=f"{n}") for n, label in ((1.0, "a"), (2.0, "b"), (3.0, "b"))]
-    assert joined(few).model_dump(include={"label", "score", "explanation"}) == {
+    assert join_repeats(few).model_dump(include={"label", "score", "explanation"}) == {
         **{"label": "b", "score": 2.0, "explanation": "2.0"}
     }
     named = [result(0.0, outputs={"x": Score(score=n), "y": Score(label=t)}) for n, t in ((0.0, "p"), (1.0, "p"))]
-    assert joined(named).outputs == {"x": Score(score=0.5), "y": Score(label="p")}
-    error = joined([result(1.0), result("failed"), result(1.0)]).error
+    assert join_repeats(named).outputs == {"x": Score(score=0.5), "y": Score(label="p")}
+    error = join_repeats([result(1.0), result("failed"), result(1.0)]).error
     assert error is not None
     assert error.message == "no (in 1 of 3 repeats)"
 

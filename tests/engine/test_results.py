@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from runner.core.errors import OutputError
 from runner.core.types import Outcome, Result, ResultError, Score
 from runner.results.output.files import ResultsFiles, WriteError
-from runner.results.output.result_rows import ResultLines, as_row, encoded
+from runner.results.output.result_rows import ResultLines, as_row, encode_row
 from runner.results.output.row_cells import Layout
 
 FORMATS = ["jsonl", "json", "csv", "parquet"]
@@ -117,7 +117,7 @@ def test_a_line_is_the_row_as_json(several: list[Result], repeats: bool, cached:
     layout = Layout(repeats=repeats, cached=cached)
     lines = ResultLines(layout)
     for one in several:  # of several evaluators, too, as the first one's would be kept
-        assert lines.encoded(one) == encoded(as_row(one, layout))
+        assert lines.encoded(one) == encode_row(as_row(one, layout))
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runner.core.types import Categorical, Continuous, Freeform, OutputConfig
 from runner.engine.scoring.foreign import normalize_foreign
-from runner.engine.scoring.normalize import TEXT_LIMIT, InvalidResultError, Normalized, normalize
+from runner.engine.scoring.normalize import TEXT_LIMIT, InvalidResultError, NormalValue, normalize
 from runner.engine.scoring.usual import usual
 
 OUTPUTS: dict[str, dict[str, OutputConfig]] = {
@@ -38,7 +38,7 @@ def told(value: Any, outputs: dict[str, OutputConfig]) -> str:
     return written(found)
 
 
-def written(found: Normalized) -> str:
+def written(found: NormalValue) -> str:
     return json.dumps([found.outcome, {name: list(score) for name, score in found.scores.items()}])
 
 

@@ -17,7 +17,7 @@ from runner import InputError, InputMapping, SandboxConfig, evaluate, parity, st
 from runner.core.errors import ColumnsError
 from runner.core.types import Result
 from runner.inputs.datasets.required_columns import ROWS, SIZE
-from runner.inputs.evaluators.column import Column, parse_source, written
+from runner.inputs.evaluators.column import Column, column_text, parse_source
 from runner.inputs.evaluators.column_suggestions import likely_columns
 
 BOTH = "def evaluate(output, reference):\n    return float(output == reference)\n"
@@ -80,7 +80,7 @@ def test_no_column_is_likely_for_two_parameters(columns: list[str], parameters: 
 
 @given(st.text(min_size=1, max_size=60))
 def test_any_column_can_be_written_and_is_found_again(name: str) -> None:
-    text = written(name)
+    text = column_text(name)
     assert text.isprintable()
     source = parse_source(text)
     row = {"output": 1, "reference": 2, "input": 3, "id": "4", "metadata": {"x": 5}}

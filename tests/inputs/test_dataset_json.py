@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic_core import from_json
 
 from runner.core.errors import DatasetError
-from runner.inputs.datasets.column_values import RowError, decoded
+from runner.inputs.datasets.column_values import RowError, decode_utf8
 from runner.inputs.datasets.json_array import array_rows
 from runner.inputs.datasets.rows import parse_json
 from tests.inputs.reading import broken, read, written
@@ -134,7 +134,7 @@ def test_json_test_suite(tmp_path: Path) -> None:
         test = json.loads(line)
         data = suite_bytes(test)
         try:
-            parse_json(decoded(data))
+            parse_json(decode_utf8(data))
             good = True
         except RowError:
             good = False

@@ -15,14 +15,14 @@ from runner.core.errors import DatasetError
 from runner.core.types import Case
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.delimiter import sniff
-from runner.inputs.datasets.rows import Reading
+from runner.inputs.datasets.rows import RowReading
 from tests.inputs.reading import broken, refusal, written
 
 ONE = SandboxConfig(backend="fake")
 
 
 def read(path: Path, **how: Any) -> tuple[list[Case], list[str]]:
-    with open_dataset(path, reading=Reading(**how)) as dataset:
+    with open_dataset(path, reading=RowReading(**how)) as dataset:
         return list(dataset), dataset.notes
 
 
@@ -126,7 +126,7 @@ def test_what_is_no_text_in_its_encoding_costs_its_own_row(tmp_path: Path) -> No
 def test_a_table_has_no_encoding(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     with pytest.raises(DatasetError, match="no text; leave the encoding out"):
-        open_dataset(written(tmp_path, "d.parquet", ""), reading=Reading(encoding="cp1252"))
+        open_dataset(written(tmp_path, "d.parquet", ""), reading=RowReading(encoding="cp1252"))
 
 
 @pytest.mark.parametrize(("suffix", "data"), [(".csv", "output,n\na,1\n"), (".jsonl", '{"output": "a", "n": "1"}\n')])

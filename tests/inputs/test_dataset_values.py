@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.inputs.datasets.column_values import MAX_ROW, copied, json_text
+from runner.inputs.datasets.column_values import MAX_ROW, copy_plain_row, json_text
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.ids import Ids
 from runner.inputs.datasets.notes import repeated_ids
@@ -137,7 +137,7 @@ _VALUES = st.recursive(
 
 @given(st.dictionaries(st.text(max_size=3), _VALUES, max_size=4))
 def test_a_row_that_is_copied_is_as_if_it_were_written_and_read(row: dict[str, Any]) -> None:
-    found = copied(row)
+    found = copy_plain_row(row)
     if found is not None:
         assert repr(found) == repr(read_json(json_text(row)))
         inner = [(one, found[name]) for name, one in row.items() if isinstance(one, dict | list)]
@@ -146,8 +146,8 @@ def test_a_row_that_is_copied_is_as_if_it_were_written_and_read(row: dict[str, A
 
 def test_usual_rows_are_copied_and_others_are_not() -> None:
     usual = {"output": "x", "n": 1, "metadata": {"model": "m", "parts": [1.5, None, {"ok": True}]}}
-    assert copied(usual) == usual
+    assert copy_plain_row(usual) == usual
     endless: list[Any] = []
     endless.append(endless)
     other = [(1,), {1: "x"}, 1 << 63, float("inf"), "x" * (1 << 20), endless, [[[[[]]]]], [0] * 50_000]
-    assert [copied({"output": value}) for value in other] == [None] * len(other)
+    assert [copy_plain_row({"output": value}) for value in other] == [None] * len(other)

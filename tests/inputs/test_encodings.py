@@ -9,7 +9,7 @@ import pytest
 
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.encodings import likely_encoding
-from runner.inputs.datasets.rows import Reading
+from runner.inputs.datasets.rows import RowReading
 from runner.server.service.rows import looked_at
 from tests.inputs.reading import refusal, written
 
@@ -39,7 +39,7 @@ def test_the_likely_encoding_reads_the_text(tmp_path: Path, encoding: str, text:
     path = written(tmp_path, "d.csv", f"output,reference\n{text}".encode(encoding))
     assert f"in {encoding}, line 2 has" in (said := refusal(path))
     assert f'encoding="{encoding}"' in said
-    with open_dataset(path, reading=Reading(encoding=encoding)) as dataset:
+    with open_dataset(path, reading=RowReading(encoding=encoding)) as dataset:
         assert next(iter(dataset)).output == text.partition(",")[0].rstrip("\n")  # read as it was written
 
 

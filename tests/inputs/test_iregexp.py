@@ -12,12 +12,12 @@ from runner.core.errors import PathError
 from runner.inputs.evaluators import automaton, iregexp
 from runner.inputs.evaluators.automaton import Automaton
 from runner.inputs.evaluators.jsonpath import parse_path
-from runner.inputs.evaluators.rfc9535 import MAX_PLACES, Work
+from runner.inputs.evaluators.rfc9535 import MAX_PLACES, FilterWork
 
 
 def _work(pattern: str, text: str, *, whole: bool = True) -> tuple[bool, int]:
     """Whether the text matches, and the work that it took."""
-    program = iregexp.compiled(pattern)
+    program = iregexp.compile_pattern(pattern)
     assert program is not None
     spent: list[int] = []
     found = Automaton(program, spent.append, whole=whole).matches(text)
@@ -101,9 +101,9 @@ def test_what_a_text_takes_counts_as_work_of_the_path() -> None:
     rows = [{"name": "ab" * 400, "pattern": "(a|b)*c"}] * 500
     for pattern in ("'(a|b)*c'", "@.pattern"):
         path = parse_path(f"output[?match(@.name, {pattern})]", trusted=True)
-        assert path.value({"output": rows[:100]}, Work(10_000)) == []
+        assert path.value({"output": rows[:100]}, FilterWork(10_000)) == []
         with pytest.raises(PathError, match="looks at more than 10,000 places"):
-            path.value({"output": rows}, Work(10_000))
+            path.value({"output": rows}, FilterWork(10_000))
 
 
 def test_work_does_not_depend_on_rows_before() -> None:
@@ -166,7 +166,7 @@ def test_a_long_pattern_of_a_row_is_refused_in_words() -> None:
     ],
 )
 def test_what_is_none_matches_nothing(pattern: str) -> None:
-    assert iregexp.compiled(pattern) is None
+    assert iregexp.compile_pattern(pattern) is None
 
 
 @settings(deadline=None)
@@ -186,7 +186,7 @@ def test_any_pattern_matches_or_is_refused(pattern: str, text: str) -> None:
     except PathError as error:
         assert "has more than 10,000 parts" in str(error)  # noqa: PT017
     else:
-        assert not found or iregexp.compiled(pattern) is not None
+        assert not found or iregexp.compile_pattern(pattern) is not None
 
 
 def test_filters_of_a_path_match_by_it() -> None:
@@ -198,4 +198,4 @@ def test_filters_of_a_path_match_by_it() -> None:
         ("search", r"\\d", 0),
     ):
         path = parse_path(f"output[?{function}(@.name, '{pattern}')]", trusted=True)
-        assert len(path.value({"output": rows}, Work(10_000))) == found
+        assert len(path.value({"output": rows}, FilterWork(10_000))) == found

@@ -15,7 +15,7 @@ from runner.core.errors import InputError, MappingError
 from runner.core.types import Case, InputMapping, Parameter, ParameterSpec
 from runner.inputs.evaluators.header import MAX_HEADER
 from runner.inputs.evaluators.mapping import bind
-from runner.inputs.evaluators.parameters import MAX_DECLARED, NotAcceptedError, about, accepted
+from runner.inputs.evaluators.parameters import MAX_DECLARED, NotAcceptedError, about, coerce_value
 from tests.cli.commands import run
 from tests.inputs.parsing import parsed, refusal
 
@@ -157,7 +157,7 @@ KINDS = ("string", "number", "integer", "boolean", "array", "object", "null")
 @given(ANY, st.lists(st.sampled_from(KINDS), min_size=1, unique=True))
 def test_any_value_is_accepted_as_it_is_or_refused(value: Any, kinds: list[Any]) -> None:
     try:
-        assert accepted(ParameterSpec(types=tuple(kinds)), value) == value
+        assert coerce_value(ParameterSpec(types=tuple(kinds)), value) == value
         return
     except NotAcceptedError as error:
         said = str(error)

@@ -15,7 +15,7 @@ import pytest
 from runner.inputs.datasets.column_values import UnreadError
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.parquet import ParquetRows
-from runner.inputs.datasets.work import Gone, until
+from runner.inputs.datasets.work import AbandonEvent, until
 from tests.inputs.reading import refusal
 
 ROOT = Path(__file__).parents[2]
@@ -187,7 +187,7 @@ def test_close_ends_a_read_in_another_thread(tmp_path: Path) -> None:
 
 
 def test_who_no_longer_wants_the_rows_ends_a_decoder_that_is_silent(tmp_path: Path) -> None:
-    gone, opened, pids = Gone(), threading.Event(), list[int]()
+    gone, opened, pids = AbandonEvent(), threading.Event(), list[int]()
 
     def read() -> None:
         until(gone)

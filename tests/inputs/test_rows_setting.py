@@ -12,7 +12,7 @@ import pytest
 from runner import compare_datasets, evaluate, parity
 from runner.core.errors import DatasetError, InputError
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.rows import Reading
+from runner.inputs.datasets.rows import RowReading
 from runner.runs.api.suite import evaluate_project
 from tests.cli.commands import run
 from tests.inputs.reading import refusal, written
@@ -40,8 +40,8 @@ PROMPTFOO = {"evalId": "e", "results": {"version": 3, "prompts": [{"raw": "x"}],
 def test_rows_at_a_place(tmp_path: Path, document: Any, place: str, indent: int | None) -> None:
     data = json.dumps(document, indent=indent)
     for name in ("d.json", "d.jsonl"):
-        assert read(open_dataset(written(tmp_path, name, data), reading=Reading(rows=place))) == ROWS
-    assert read(open_dataset("-", stdin=BytesIO(data.encode()), reading=Reading(rows=place))) == ROWS
+        assert read(open_dataset(written(tmp_path, name, data), reading=RowReading(rows=place))) == ROWS
+    assert read(open_dataset("-", stdin=BytesIO(data.encode()), reading=RowReading(rows=place))) == ROWS
 
 
 def read(dataset: Any) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def read(dataset: Any) -> list[dict[str, Any]]:
 def test_what_stands_beside_may_be_long(tmp_path: Path) -> None:
     text = '\\" ] }' * 200_000
     data = json.dumps({"config": [text, {text[:1000]: [text]}], "data": ROWS})
-    assert read(open_dataset(written(tmp_path, "d.json", data), reading=Reading(rows="data"))) == ROWS
+    assert read(open_dataset(written(tmp_path, "d.json", data), reading=RowReading(rows="data"))) == ROWS
     assert "whose rows seem to be in `data`" in refusal(tmp_path / "d.json")
 
 
@@ -87,7 +87,7 @@ def test_an_object_is_refused_with_the_place_of_its_rows(tmp_path: Path, documen
 )
 def test_a_place_without_rows_is_refused(tmp_path: Path, name: str, data: str, place: str, said: str) -> None:
     with pytest.raises(DatasetError) as refused:
-        open_dataset(written(tmp_path, name, data), reading=Reading(rows=place))
+        open_dataset(written(tmp_path, name, data), reading=RowReading(rows=place))
     assert said in str(refused.value)
 
 
@@ -101,7 +101,7 @@ def test_a_place_without_rows_is_refused(tmp_path: Path, name: str, data: str, p
 )
 def test_a_second_value_ends_the_run(tmp_path: Path, data: str, place: str | None) -> None:
     with (
-        open_dataset(written(tmp_path, "d.json", data), reading=Reading(rows=place)) as dataset,
+        open_dataset(written(tmp_path, "d.json", data), reading=RowReading(rows=place)) as dataset,
         pytest.raises(DatasetError, match=r"^d\.json: more JSON stands behind the first value, at line "),
     ):
         list(dataset)

@@ -27,10 +27,10 @@ from runner.engine.scoring.normalize import InvalidResultError, normalize
 from runner.engine.scoring.repeats import Repeats
 from runner.engine.scoring.tally import Tally
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.rows import Reading, cases_from_rows
+from runner.inputs.datasets.rows import RowReading, cases_from_rows
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.mapping import bind
-from runner.results.output.cells import escaped
+from runner.results.output.cells import escape_cell
 from tests.inputs.parsing import parsed, refusal
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "rules.md"
@@ -268,7 +268,7 @@ def test_python_value(value: str, becomes: str) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), rows("text | cell", 9))
 def test_csv_cell_of_a_results_file(text: str, expected: str) -> None:
-    assert escaped(json.loads(text)) == json.loads(expected)
+    assert escape_cell(json.loads(text)) == json.loads(expected)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def result_of(outcome: Outcome) -> Result:
 @pytest.mark.parametrize(("file", "place", "found"), rows("JSON file | place | its rows", 4))
 def test_rows_within_a_json_file(tmp_path: Path, file: str, place: str, found: str) -> None:
     (path := tmp_path / "d.json").write_text(file)
-    with open_dataset(path, reading=Reading(rows=place)) as dataset:
+    with open_dataset(path, reading=RowReading(rows=place)) as dataset:
         assert [row for _, row in dataset.rows] == json.loads(found)
 
 

@@ -11,7 +11,7 @@ import pytest
 from runner.core.types import Continuous, Parameter
 from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.load import MAX_SOURCE, read_evaluator
-from runner.inputs.evaluators.typescript.parse import Module, exporting
+from runner.inputs.evaluators.typescript.parse import TypeScriptModule, exporting
 from sandboxes.base import Call, Limits, SandboxConfig
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.registry import create, find
@@ -57,7 +57,7 @@ FOUND = [
 
 @pytest.mark.parametrize(("source", "how"), FOUND)
 def test_how_it_is_found(source: str, how: str | None) -> None:
-    found = Module(source).function(NAME)
+    found = TypeScriptModule(source).function(NAME)
     assert (found and found.how) == how
     added = "\nexport { evaluate };\n" if how == "local" else ""
     assert exporting(source, NAME) == source + added, "its lines keep their numbers"
@@ -267,7 +267,7 @@ def test_foreign_imports() -> None:
     source = (
         "import a, { b } from 'npm:a';\nimport type C from 'npm:c';\n\nexport { d } from \"./d.ts\";\nimport 'data:,';"
     )
-    assert Module(source).foreign == [("npm:a", 1), ("./d.ts", 4)]
+    assert TypeScriptModule(source).foreign == [("npm:a", 1), ("./d.ts", 4)]
 
 
 @pytest.mark.parametrize(

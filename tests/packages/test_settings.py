@@ -60,7 +60,7 @@ def test_every_setting_of_uv_is_decided(tmp_path: Path) -> None:
         said = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL).stderr
         names = set(re.findall(r"`([a-z][a-z-]+)`", said.partition("expected one of")[2]))
         assert len(names) > 40, said
-        known = {*uv_config.SOURCES, *uv_config.ACCESS, *uv_config.VERSIONS, *uv_config.REFUSED, *uv_config.OWN}
+        known = {*uv_config.SOURCES, *uv_config.ACCESS, *uv_config.VERSIONS, *uv_config.REFUSED_KEYS, *uv_config.OWN}
         assert names - known - decided == set()
 
 
@@ -85,7 +85,7 @@ def test_every_variable_of_the_commands_that_are_run_is_decided() -> None:
         *settings.SOURCE,
         *settings.VERSIONS,
         *settings.FILES,
-        *settings.REFUSED,
+        *settings.REFUSED_VARIABLES,
         *settings.CONFIG,
     }
     for command in ("compile", "install"):

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from sandboxes.packages import which_package
-from sandboxes.packages.import_names import KNOWN
+from sandboxes.packages.import_names import DISTRIBUTIONS
 from sandboxes.packages.settings import settings
 from sandboxes.packages.uv import MAX_REASON, is_network_error, is_user_error, reason
 
@@ -80,7 +80,7 @@ def test_the_package_of_a_module(module: str, package: str) -> None:
 
 
 def test_every_known_package_has_a_name_that_can_be_asked_for() -> None:
-    for package in KNOWN.values():
+    for package in DISTRIBUTIONS.values():
         assert Requirement(package).name == package
 
 

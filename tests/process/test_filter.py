@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.boxes.seccomp import UNUSED, program
+from sandboxes.boxes.seccomp import UNUSED_CALLS, program
 from sandboxes.boxes.syscalls import AARCH64, NEWEST, X86_64
 from sandboxes.errors import SandboxUnavailableError
 
@@ -99,7 +99,7 @@ def test_every_number_has_its_verdict(machine: str, network: bool, metadata: boo
     numbers = NUMBERS[machine]
     refused = {numbers[name] for name in (REFUSED + METADATA * metadata).split() if name in numbers}
     ruled = set(numbers.values())
-    unused = {n for first, last in UNUSED[machine] for n in range(first, last + 1)} | {numbers["clone3"]}
+    unused = {n for first, last in UNUSED_CALLS[machine] for n in range(first, last + 1)} | {numbers["clone3"]}
     for number in range(NEWEST + 200):
         found, steps = verdict(code, number, architecture=ARCHITECTURES[machine])
         assert steps < 32

@@ -98,7 +98,7 @@ def test_what_is_left_is_told(tier: Tier) -> None:
     found = run(left(tier, *(script for script, _ in LEAVES.values())))
     for told, (name, (_, kind)) in zip(found, LEAVES.items(), strict=True):
         assert len(told) == 1, name
-        assert tiers.LEFT[kind] in told[0], name
+        assert tiers.LEFTOVERS[kind] in told[0], name
         assert "loaded again for each row" in told[0]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sandboxes.guest.machine import box as boxes
-from sandboxes.guest.machine.box import Box, done
-from sandboxes.guest.supervisor.driver import Bounds, CallResult
+from sandboxes.guest.machine.box import GuestBox, run_steps
+from sandboxes.guest.supervisor.driver import CallBounds, CallResult
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
         self.now = max(self.now, until)
 
 
-class Crowded(Box):
+class Crowded(GuestBox):
     """Of which a look takes its time, and always finds too much."""
 
     def __init__(self, clock: Clock, look: float) -> None:
@@ -30,10 +30,10 @@ class Crowded(Box):
         self._clock, self._look = clock, look
         self.loop: Any = clock
 
-    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
+    async def load(self, script: bytes, bounds: CallBounds) -> CallResult:
         raise AssertionError
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
+    def run(self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         raise AssertionError
 
     async def excess(self) -> str:
@@ -49,5 +49,5 @@ def test_a_pause_keeps_what_a_long_look_finds_in_the_scripts_time(
     monkeypatch.setattr(boxes, "now", lambda: clock.now)
     box, until = Crowded(clock, look=0.04), clock.now + left
     while clock.now < until and not box.full:
-        done(box.wait(until, 0.004))
+        run_steps(box.wait(until, 0.004))
     assert box.full == found

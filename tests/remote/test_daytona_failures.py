@@ -185,6 +185,6 @@ async def test_another_s_machine_of_the_name_is_not_taken(daytona_server: Server
     "text", ["", "None", "mark 0 + +", "\nmark 0 +", "\nmark x + +", "\nmark 0 +??? +", "\nmark 0 + + +"]
 )
 def test_a_shell_that_tells_no_good_end_is_unclear(text: str) -> None:
-    assert shell.parse_report("zsh: hello\n\nmark 3 +b3V0 +ZXJy\n", "mark") == shell.Report(3, b"out", b"err")
+    assert shell.parse_report("zsh: hello\n\nmark 3 +b3V0 +ZXJy\n", "mark") == shell.ShellReport(3, b"out", b"err")
     with pytest.raises(UnreachableError, match="no valid report"):
         shell.parse_report(text, "mark")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from sandboxes import SandboxUnavailableError
-from sandboxes.remote.http import Service, address, retry_after
+from sandboxes.remote.http import ProviderClient, address, retry_after
 from sandboxes.remote.provider import UnreachableError
 
 BOMB = gzip.compress(gzip.compress(bytes(100 << 20)))
@@ -19,7 +19,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 @asynccontextmanager
-async def meet(answer: bytes, *, dripping: bool = False) -> AsyncIterator[tuple[Service, str, list[bytes]]]:
+async def meet(answer: bytes, *, dripping: bool = False) -> AsyncIterator[tuple[ProviderClient, str, list[bytes]]]:
     """A service that answers so, and what it was asked; `dripping`: and a byte more every moment, for ever."""
     asked: list[bytes] = []
 
@@ -35,7 +35,7 @@ async def meet(answer: bytes, *, dripping: bool = False) -> AsyncIterator[tuple[
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    service = Service("It")
+    service = ProviderClient("It")
     try:
         async with asyncio.timeout(20):
             yield service, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
@@ -65,7 +65,7 @@ async def test_what_goes_to_this_machine_goes_past_every_proxy(monkeypatch: pyte
     async with meet(OK) as (_, url, asked):
         for name in ("http_proxy", "all_proxy"):
             monkeypatch.setenv(name, url)
-        there = Service("It")
+        there = ProviderClient("It")
         with pytest.raises(UnreachableError):
             await there.ask("GET", "http://127.0.0.1:1/", headers={"x-key": "secret"})
         with suppress(UnreachableError):  # and all else goes through it

@@ -9,7 +9,7 @@ import pytest
 
 from sandboxes import SandboxUnavailableError
 from sandboxes.remote import pool as pools
-from sandboxes.remote.pool import Pool
+from sandboxes.remote.pool import MachinePool
 from sandboxes.remote.provider import FullError, Machine, Order, RefusedError, UnreachableError
 from tests.remote.shelf import Shelf
 
@@ -25,7 +25,7 @@ class Rig:
         self.wrong = wrong
         shelf = Shelf()
         shelf.longest = 1000  # type: ignore[misc]
-        self.pool = Pool(
+        self.pool = MachinePool(
             shelf,
             self._make,
             lambda machine: self.ended.append(machine.key),
@@ -134,7 +134,7 @@ async def test_machines_are_kept_alive_and_dropped_when_they_are_gone(wrong: Exc
     async def make() -> Machine:
         return shelf._made(Order(f"k{len(shelf.orders)}", {}, 60, False, 1))
 
-    pool = Pool(shelf, make, lambda m: ended.append(m.key), print, size=2, lifetime=0, wait=1)
+    pool = MachinePool(shelf, make, lambda m: ended.append(m.key), print, size=2, lifetime=0, wait=1)
 
     machines = [await pool.take(), await pool.take()]
     for machine in machines:

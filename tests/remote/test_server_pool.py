@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from sandboxes.base import SandboxConfig
 from tests.remote.trying import Trying
 from tests.runs.pool.jobs import dry_run, with_pool
@@ -20,7 +20,7 @@ ONE = "def evaluate(output): return output + 1\n"
 def test_dry_runs_share_warm_machines_that_end_with_the_pool(trying: Trying) -> None:
     there = SandboxConfig(backend=trying.name, jobs=2)
 
-    async def body(pool: Pool) -> tuple[list[float | None], int, dict[str, bytes]]:
+    async def body(pool: WorkerPool) -> tuple[list[float | None], int, dict[str, bytes]]:
         scores: list[float | None] = []
         for number in (1, 2):
             reply = await pool.evaluate(dry_run(ONE, {"output": number}, sandbox=there))

@@ -10,7 +10,7 @@ from runner.engine.scoring.failure_limits import parse_most
 from runner.engine.scoring.gates import judge, parse_gate
 from runner.engine.scoring.shown_rows import Worst
 from runner.engine.scoring.tally import Tally
-from runner.results.reports.content import Rows, RunContent
+from runner.results.reports.content import ReportRows, RunContent
 from sandboxes.base import Call
 
 EVIL = (
@@ -51,7 +51,11 @@ def content(
 ) -> RunContent:
     """A run with these results, from `data.jsonl` with one row a line; `given` are the arguments of each row."""
     script = evaluator(name)
-    tally, worst, rows = Tally(script.outputs), Worst(script, shown), Rows(script.outputs, failed=True, listed=True)
+    tally, worst, rows = (
+        Tally(script.outputs),
+        Worst(script, shown),
+        ReportRows(script.outputs, failed=True, listed=True),
+    )
     cases = [Case(number=r.number, id=r.id, where=f"data.jsonl:{r.number}") for r in results]
     for result, _ in zip(results, rows.located(cases), strict=True):
         arguments = {"output": "a", "reference": "b"} if given is None else given

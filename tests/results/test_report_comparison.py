@@ -9,16 +9,16 @@ import pytest
 
 from runner.engine.scoring.diff import JsonDifference
 from runner.results.compare.types import (
-    Bounds,
-    Change,
     ChangedRow,
+    ComparedRun,
     Comparison,
     Difference,
     LabelChange,
-    RunInfo,
-    Unpaired,
+    PairingGaps,
+    RowChange,
+    ScoreBounds,
 )
-from runner.results.compare.types import Rows as Some
+from runner.results.compare.types import RowCounts as Some
 from runner.results.reports.code_quality import code_quality
 from runner.results.reports.content import Part
 from runner.results.reports.html.page import LIMIT, html_report
@@ -45,15 +45,17 @@ def comparison(text: str = "text", **more: Any) -> Comparison:
         **{"mean_difference": -0.25, "ci_low": -0.375, "ci_high": -0.125, "verdict": "worse", "direction": "maximize"},
         **{"wins": 2, "losses": 10, "ties": 6, "smallest_detectable": 0.125, "asked": 0.0625, "rows_needed": 72},
         **{
-            "bounds": Bounds(worst=-0.5, best=0.125),
+            "bounds": ScoreBounds(worst=-0.5, best=0.125),
             "tolerance": 0.0625,
             "aggregates": {f"{text} f1": (0.5, None)},
             "labels": (LabelChange(base=None, new=text, rows=3),),
         },
         **{"worst": (row, other), "notes": (text,), "by_column": text, "by": {text: part}, "outputs": {text: part}},
-        "unpaired": Unpaired(only_base=Some(count=2, ids=(text,)), version=Change(base=("1",), new=("2",), rows=18)),
+        "unpaired": PairingGaps(
+            only_base=Some(count=2, ids=(text,)), version=RowChange(base=("1",), new=("2",), rows=18)
+        ),
     }
-    sides = [RunInfo(name=f"{text}.jsonl", evaluators=(text,), rows=20) for _ in range(2)]
+    sides = [ComparedRun(name=f"{text}.jsonl", evaluators=(text,), rows=20) for _ in range(2)]
     return Comparison(base=sides[0], new=sides[1], **figures | more)
 
 
@@ -119,7 +121,7 @@ def test_a_run_shows_its_comparison_with_the_baseline() -> None:
 
 
 def test_nothing_to_compare_is_said() -> None:
-    sides = RunInfo(name="a.jsonl")
+    sides = ComparedRun(name="a.jsonl")
     made = Comparison(base=sides, new=sides, reason="no row has a score on both sides", verdict="not enough evidence")
     for text in (markdown_report([made]), html_report([made]), junit([made])):
         assert "no row has a score on both sides" in text

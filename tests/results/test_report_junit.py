@@ -9,7 +9,7 @@ from xml.etree import ElementTree as xml
 import pytest
 
 from runner.results.reports.code_quality import code_quality
-from runner.results.reports.content import FAILED
+from runner.results.reports.content import FAILED_ROWS
 from runner.results.reports.junit import junit
 from tests.results.report_contents import EVIL, content, failed, scored
 
@@ -91,12 +91,12 @@ def test_a_run_without_a_verdict_is_an_error(more: dict[str, Any], said: str) ->
 
 
 def test_of_very_many_failed_rows_the_first_are_named() -> None:
-    run = content([scored(1), *(failed(n, id=str(n)) for n in range(2, FAILED + 12))])
+    run = content([scored(1), *(failed(n, id=str(n)) for n in range(2, FAILED_ROWS + 12))])
     root = read(junit([run]))
-    assert len([name for name in verdicts(root) if name.startswith("row ")]) == FAILED
+    assert len([name for name in verdicts(root) if name.startswith("row ")]) == FAILED_ROWS
     assert [case.get("name") for case in root.iter("testcase")][-1] == "more rows"
     assert root.findall("testsuite/testcase")[-1][0].get("message") == "10 rows more failed or were lost"
-    assert len(json.loads(code_quality([run]))) == FAILED
+    assert len(json.loads(code_quality([run]))) == FAILED_ROWS
 
 
 def test_any_text_makes_xml() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from runner import DatasetError, InputError, InputMapping, Parity, parity
 from runner.core.types import Case, Result
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.inputs.evaluators.resolve import find_evaluator
-from runner.runs.parity import SHOWN, ParityTally, names, open_cases, pair, together
+from runner.runs.parity import SHOWN_ROWS, ParityTally, names, open_cases, pair, together
 from sandboxes.base import Call, Execution, SandboxConfig
 from sandboxes.errors import SandboxLostError
 from sandboxes.fake import Answer, FakeSandbox, ok
@@ -23,11 +23,11 @@ from tests.engine.prepared import prepared
 from tests.engine.scripted import SCRIPT, echo, fake, rows
 
 
-def side(script: Answer = echo, **changes: Any) -> Prepared:
+def side(script: Answer = echo, **changes: Any) -> PreparedRun:
     return prepared(SCRIPT.model_copy(update=changes), fake(script))
 
 
-def ran(sides: Sequence[Prepared], count: int = 5) -> Parity:
+def ran(sides: Sequence[PreparedRun], count: int = 5) -> Parity:
     tally = ParityTally(sides)
 
     @contextmanager
@@ -108,11 +108,11 @@ def test_only_the_first_rows_are_kept_and_all_are_counted() -> None:
     report = ran([side(), side(off)], 100)
     assert (report.different, len(report.differences), report.fields) == (
         100,
-        SHOWN,
+        SHOWN_ROWS,
         {"score": 100, "explanation": 100},
     )
-    assert [d.number for d in report.differences] == list(range(1, SHOWN + 1))
-    assert len(report.model_dump_json()) < SHOWN * 5000
+    assert [d.number for d in report.differences] == list(range(1, SHOWN_ROWS + 1))
+    assert len(report.model_dump_json()) < SHOWN_ROWS * 5000
 
 
 def test_a_lost_row_is_counted_apart() -> None:

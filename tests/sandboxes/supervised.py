@@ -17,9 +17,9 @@ from sandboxes.guest import wire
 from sandboxes.guest.supervisor import deno_fifo
 from sandboxes.guest.supervisor.clock import now
 from sandboxes.guest.supervisor.deno_fifo import FramePipe
-from sandboxes.guest.supervisor.driver import Bounds, Broken
+from sandboxes.guest.supervisor.driver import BoxFailure, CallBounds
 
-BOUNDS = Bounds(memory=1 << 20, output=64, flood=1 << 12, longest=1 << 12, timeout=1.0, load_timeout=2.0)
+BOUNDS = CallBounds(memory=1 << 20, output=64, flood=1 << 12, longest=1 << 12, timeout=1.0, load_timeout=2.0)
 
 NO_MEMORY = b'{"status":"memory","error":{}}'
 """A reply for which earlier requests may be to blame."""
@@ -116,7 +116,7 @@ class Place:
 
     async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
         if not self.alive:
-            raise Broken("it has ended")
+            raise BoxFailure("it has ended")
         self.hears(message, list(fds))
 
     def hears(self, message: dict[str, Any], fds: list[int]) -> None:
@@ -125,7 +125,7 @@ class Place:
     async def receive(self, until: float) -> Message:
         while (found := self.message()) is None:
             if not self.alive:
-                raise Broken("it has ended")
+                raise BoxFailure("it has ended")
             if self.now() > until:
                 raise TimeoutError
             await self.wait(until)

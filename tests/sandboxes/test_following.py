@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, Program
-from sandboxes.boxes.run_queue import Turn, Turns
-from sandboxes.guest.machine.box import done
+from sandboxes.boxes.run_queue import RunQueue, RunSlot
+from sandboxes.guest.machine.box import run_steps
 from sandboxes.guest.supervisor import procfs
 from sandboxes.guest.supervisor.attempt import Attempt
-from sandboxes.guest.supervisor.driver import After, Bounds, CallResult
+from sandboxes.guest.supervisor.driver import After, CallBounds, CallResult
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 from sandboxes.process.python_box import PythonBox
 from tests.bench.side_by_side import loaded
@@ -67,7 +67,7 @@ def test_whatever_happens_each_of_both_runs_is_told_of_once(
             return first, []
         return first, await _told(supervisor.run(NEXT, BOUNDS, True))
 
-    for payloads, found in zip((PAYLOADS, NEXT), done(body()), strict=True):
+    for payloads, found in zip((PAYLOADS, NEXT), run_steps(body()), strict=True):
         assert len(found) == len(payloads) or not place.alive or not goes_on
         for told, payload in zip(found, payloads, strict=False):
             assert not KNOWN[told[0]] or KNOWN[told[0]] & place.happened
@@ -114,13 +114,13 @@ def test_results_are_told_where_the_run_that_follows_has_no_descriptors(monkeypa
     supervisor = PythonSupervisor(place, True)
     announce = supervisor._announce
 
-    async def once(requests: Sequence[bytes], bounds: Bounds) -> Attempt:
+    async def once(requests: Sequence[bytes], bounds: CallBounds) -> Attempt:
         if requests is NEXT:
             raise OSError(errno.EMFILE, "Too many open files")
         return await announce(requests, bounds)
 
     monkeypatch.setattr(supervisor, "_announce", once)
-    assert [told[1] for told in done(_told(supervisor.run(PAYLOADS, BOUNDS, True, following)))] == PAYLOADS
+    assert [told[1] for told in run_steps(_told(supervisor.run(PAYLOADS, BOUNDS, True, following)))] == PAYLOADS
     assert not following.has_begun
     assert place.child is None
 
@@ -137,8 +137,8 @@ class Lane:
 
 async def test_lanes_go_to_turns_in_their_order_and_to_the_one_that_was_prepared() -> None:
     lanes = [Lane(), Lane()]
-    turns = Turns(lanes)
-    made = [Turn[Lane]([b"%d" % number], Limits(timeout=2 if number == 4 else 1)) for number in range(6)]
+    turns = RunQueue(lanes)
+    made = [RunSlot[Lane]([b"%d" % number], Limits(timeout=2 if number == 4 else 1)) for number in range(6)]
     tasks = [asyncio.ensure_future(turns.take(turn)) for turn in made]
     await asyncio.sleep(0)
     first, second, third, fourth, fifth, sixth = made
@@ -168,8 +168,8 @@ async def test_lanes_go_to_turns_in_their_order_and_to_the_one_that_was_prepared
 
 
 async def test_a_turn_that_a_lane_is_kept_for_takes_another_that_is_free() -> None:
-    turns = Turns([Lane(), Lane()])
-    first, second, third = (Turn[Lane]([b"x"], Limits()) for _ in range(3))
+    turns = RunQueue([Lane(), Lane()])
+    first, second, third = (RunSlot[Lane]([b"x"], Limits()) for _ in range(3))
     await turns.take(first)
     await turns.take(second)
     waiting = asyncio.ensure_future(turns.take(third))

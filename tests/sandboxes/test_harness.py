@@ -30,7 +30,7 @@ class Flood(BaseException):
 def interpreter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What `load` changes is put back."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
-    monkeypatch.setattr(harness, "hidden", {*harness.hidden, __file__})
+    monkeypatch.setattr(harness, "hidden_files", {*harness.hidden_files, __file__})
     monkeypatch.setitem(sys.modules, "evaluator", types.ModuleType("evaluator"))
     yield
     gc.unfreeze()

@@ -11,7 +11,7 @@ import pytest
 from sandboxes import Call, Execution, Limits, SandboxLostError, Script
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.program import BoxedProgram
-from sandboxes.guest.supervisor.driver import NOTHING, After, Bounds, CallResult
+from sandboxes.guest.supervisor.driver import NOTHING, After, CallBounds, CallResult
 from sandboxes.protocol import Raw
 from tests.scripts import python
 
@@ -37,7 +37,7 @@ class Ending(Holder):
         return "reply", b"", 0.0, b"", 0, False
 
     async def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+        self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         self.ended = len(payloads) > self.most
         for _ in [] if self.ended else payloads:

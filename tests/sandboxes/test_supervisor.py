@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes.guest import wire
-from sandboxes.guest.machine.box import done
+from sandboxes.guest.machine.box import run_steps
 from sandboxes.guest.supervisor.deno_fifo import FramePipe, RequestPipe
 from sandboxes.guest.supervisor.deno_run import DenoSupervisor
-from sandboxes.guest.supervisor.driver import Bounds, CallResult
+from sandboxes.guest.supervisor.driver import CallBounds, CallResult
 from sandboxes.guest.supervisor.outgoing import Requests
-from sandboxes.guest.supervisor.pipes import Printed
+from sandboxes.guest.supervisor.pipes import PrintedOutput
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 from tests.sandboxes.supervised import BOUNDS, NO_MEMORY, DenoPlace, Event, ForkingPlace
 
@@ -79,7 +79,7 @@ def outcome(place: ForkingPlace, shared: bool, ahead: bool, loads: bool, most: i
             assert (await supervisor.imports(b"", SCRIPT, BOUNDS))[0] == "reply"
         return await first(supervisor.run(PAYLOADS, BOUNDS, shared), most)
 
-    return done(body())
+    return run_steps(body())
 
 
 def open_files() -> int:
@@ -155,7 +155,7 @@ async def test_results_of_quick_calls_that_print_little_are_left_to_come_togethe
     seconds: float, printed: int, pauses: bool
 ) -> None:
     place = Watched([("late", seconds), ("print", printed), ("reply", None), *[("reply", None)] * 3])
-    bounds = Bounds(1 << 20, 64, 1 << 20, 1 << 12, 1.0, 2.0)
+    bounds = CallBounds(1 << 20, 64, 1 << 20, 1 << 12, 1.0, 2.0)
 
     groups = PythonSupervisor(place, False).run(PAYLOADS, bounds, True)
     assert [told[1] async for group in groups for told in group] == PAYLOADS
@@ -196,7 +196,7 @@ def test_a_child_finds_the_requests_of_a_batch_in_its_pipe() -> None:
 @pytest.mark.parametrize("said", [(b"", b"", b""), (b"", b"x", b""), (b"x", b"", b"y")])
 def test_what_each_call_printed_is_told_apart(said: tuple[bytes, ...]) -> None:
     place = ForkingPlace([])
-    printed = Printed(place.wake, BOUNDS.output, BOUNDS.flood, b"-mark-", len(said) + 1, place.loop)
+    printed = PrintedOutput(place.wake, BOUNDS.output, BOUNDS.flood, b"-mark-", len(said) + 1, place.loop)
     try:
         os.write(printed.write, b"".join(text + b"-mark-" for text in said) + b"z")
         assert [printed.cut() for _ in said] == [(text, len(text)) for text in said]
@@ -213,7 +213,7 @@ def of_deno(events: list[Event], shared: bool, most: int) -> tuple[bool, list[Ca
         os.mkfifo(place.asked)
         place.line = FramePipe(place.told, place.wake, place.loop)
         asked = RequestPipe(place.asked, place.loop)
-        printed = Printed(place.wake, BOUNDS.output, BOUNDS.flood, loop=place.loop)
+        printed = PrintedOutput(place.wake, BOUNDS.output, BOUNDS.flood, loop=place.loop)
 
         async def body() -> list[CallResult]:
             supervisor = DenoSupervisor(place, asked, line, printed)
@@ -225,7 +225,7 @@ def of_deno(events: list[Event], shared: bool, most: int) -> tuple[bool, list[Ca
 
         line = place.line
         try:
-            found = done(body())
+            found = run_steps(body())
             return place.alive, found
         finally:
             for pipe in (line, asked, printed):

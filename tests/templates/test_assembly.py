@@ -125,17 +125,17 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("parts")
 def test_a_part_stands_in_place_of_its_import_and_imports_are_merged() -> None:
-    assert assembly.assembled(EVALUATOR, "python") == TOGETHER
+    assert assembly.assemble(EVALUATOR, "python") == TOGETHER
 
 
 @pytest.mark.usefixtures("parts")
 def test_imports_may_be_the_part_s_alone_or_none() -> None:
     head = '"""A."""\n\nfrom templates.parts.{} import x\n\n\ndef evaluate():\n    pass\n'
-    own = assembly.assembled(head.format("leaves"), "python")
+    own = assembly.assemble(head.format("leaves"), "python")
     assert own.startswith(
         '"""A."""\n\nfrom __future__ import annotations\n\nimport re\nfrom collections import Counter'
     )
-    none = assembly.assembled(head.format("more"), "python")
+    none = assembly.assemble(head.format("more"), "python")
     assert none == '"""A."""\n\n\nMORE = 1\n\n\ndef evaluate():\n    pass\n'
 
 
@@ -148,12 +148,12 @@ def test_a_typescript_part_loses_its_exports() -> None:
         + line.replace("{}", "more")
         + "\nexport function evaluate() {}\n"
     )
-    assert assembly.assembled(text, "typescript") == (
+    assert assembly.assemble(text, "typescript") == (
         "/** A. */\n\n/** Two. */\nconst two = 2;\n\nfunction one(): number {\n}\n\n"
         "const more = 1;\n\nexport function evaluate() {}\n"
     )
     close = "/** A. */\n" + line.replace("{}", "more") + "function evaluate() {}\n"
-    assert assembly.assembled(close, "typescript") == "/** A. */\n\nconst more = 1;\n\nfunction evaluate() {}\n"
+    assert assembly.assemble(close, "typescript") == "/** A. */\n\nconst more = 1;\n\nfunction evaluate() {}\n"
 
 
 def test_a_typescript_part_that_needs_another_loses_the_line_that_imports_it(parts: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_typescript_part_that_needs_another_loses_the_line_that_imports_it(par
         'const text = "import from";\nexport const all = two + more;\n'
     )
     head = "".join(f'import {{ one }} from "../parts/{name}.ts";\n' for name in ("leaves", "more", "over"))
-    whole = assembly.assembled(head + "\nexport function evaluate() {}\n", "typescript")
+    whole = assembly.assemble(head + "\nexport function evaluate() {}\n", "typescript")
     assert whole == (
         "/** Two. */\nconst two = 2;\n\nfunction one(): number {\n}\n\nconst more = 1;\n\n"
         'const text = "import from";\nconst all = two + more;\n\nexport function evaluate() {}\n'

@@ -14,7 +14,7 @@ from templates.json_difference.evaluator import evaluate as json_difference
 from templates.json_distance.evaluator import evaluate as json_distance
 from templates.json_distance_strict.evaluator import evaluate as json_distance_strict
 from templates.json_similarity.evaluator import evaluate as json_similarity
-from templates.parts.json_text import unfenced
+from templates.parts.json_text import strip_fence
 from tests.templates.scoring import DENO, score
 
 RIGHT = {"a": 1, "b": [2, 3]}
@@ -89,7 +89,7 @@ FENCES = [
 
 @pytest.mark.parametrize(("text", "inside"), FENCES, ids=range(len(FENCES)))
 def test_what_a_fence_is(text: str, inside: str | None) -> None:
-    assert unfenced(text) == (text if inside is None else inside)
+    assert strip_fence(text) == (text if inside is None else inside)
 
 
 def test_a_fence_is_the_same_in_typescript() -> None:

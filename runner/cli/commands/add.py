@@ -17,11 +17,11 @@ from runner.cli.values import place
 from runner.cli.views import render
 from runner.core.text import json_text, rows_of, size_of
 from runner.inputs.datasets.dataset import SUFFIXES, open_dataset, refuse_irregular
-from runner.inputs.datasets.streams import PACKED
+from runner.inputs.datasets.streams import COMPRESSION_SUFFIXES
 from runner.inputs.datasets.unnest import write_rows
-from runner.inputs.evaluators.resolve import STORED, find_evaluator
+from runner.inputs.evaluators.resolve import STORE_PREFIX, find_evaluator
 from runner.results.store import open_store
-from runner.results.store.names import parted
+from runner.results.store.names import split_file_name
 from runner.results.store.types import DatasetInfo, EvaluatorInfo
 from sandboxes.base import Language
 
@@ -30,13 +30,13 @@ _LOOKED_AT = 1000  # rows for the names of columns
 
 def add(file: str, name: str | None, language: str | None, rows: str | None = None) -> int:
     """Keep a script or a dataset. Raises EvaluatorError, DatasetError, InputError and StoreError."""
-    if file.lower().endswith((*SUFFIXES, *PACKED)):
+    if file.lower().endswith((*SUFFIXES, *COMPRESSION_SUFFIXES)):
         if rows is None:
             return _add_dataset(file, name)
         with TemporaryDirectory(prefix="evalcell-add-") as folder:
             place(rows)
             refuse_irregular(file)
-            write_rows(file, rows, there := Path(folder) / f"{parted(os.path.basename(file))[0]}.jsonl")
+            write_rows(file, rows, there := Path(folder) / f"{split_file_name(os.path.basename(file))[0]}.jsonl")
             return _add_dataset(os.fspath(there), name)
     evaluator = find_evaluator(file, cast("Language | None", language))
     with open_store() as store:
@@ -47,12 +47,12 @@ def add(file: str, name: str | None, language: str | None, rows: str | None = No
 
 
 def _add_dataset(file: str, name: str | None) -> int:
-    made, suffix = parted(os.path.basename(file))
+    made, suffix = split_file_name(os.path.basename(file))
     rows, columns = _counted(file)
     with open_store() as store:
         info = store.add_dataset(Path(file), name=name or made, suffix=suffix, rows=rows, columns=columns)
     render.out().say(
-        render.text(f"{STORED}{info.name} has {rows_of(rows)}: evalcell run EVALUATOR {STORED}{info.name}")
+        render.text(f"{STORE_PREFIX}{info.name} has {rows_of(rows)}: evalcell run EVALUATOR {STORE_PREFIX}{info.name}")
     )
     return DONE
 
@@ -94,7 +94,7 @@ def list_datasets(count: int, *, as_json: bool) -> int:
     made = render.table("dataset", "rows", "size", "added", "columns")
     for one in page.items:
         made.add_row(
-            Text(f"{STORED}{one.name}"),
+            Text(f"{STORE_PREFIX}{one.name}"),
             Text("" if one.rows is None else f"{one.rows:,}"),
             Text(size_of(one.bytes)),
             Text(f"{one.created.astimezone():%Y-%m-%d %H:%M}"),
@@ -127,6 +127,6 @@ def delete_evaluator(name: str, *, force: bool) -> int:
 def delete_dataset(name: str, *, force: bool) -> int:
     """Delete one. Raises NotStoredError, InUseError and StoreError."""
     with open_store() as store:
-        freed = store.delete_dataset(name.removeprefix(STORED), force=force)
+        freed = store.delete_dataset(name.removeprefix(STORE_PREFIX), force=force)
     render.out().say(render.text(f"deleted {name}; {size_of(freed)} are free again"))
     return DONE

@@ -14,7 +14,7 @@ def templates() -> None:
 
 
 @click.command()
-@click.argument("name", shell_complete=options.offered("templates"))
+@click.argument("name", shell_complete=options.completion_of("templates"))
 @options.language("The language of a template that has several.")
 @options.calls("listings.show_source")
 def show() -> None:
@@ -28,7 +28,7 @@ def show() -> None:
     "--from",
     "template",
     metavar="TEMPLATE",
-    shell_complete=options.offered("templates"),
+    shell_complete=options.completion_of("templates"),
     help="Copy this template and its examples.",
 )
 @options.calls("new.new")

@@ -15,7 +15,7 @@ from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTE
 from runner.cli.views import render
 from runner.core.text import printable, whole
 from runner.core.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.shown_rows import Worst
 from runner.engine.scoring.tally import Tally
@@ -97,7 +97,7 @@ class _Tried:
     results: list[Result] = field(default_factory=list)
 
 
-async def _try(prepared: Prepared, cases: Iterable[Case] | None, tried: _Tried) -> None:
+async def _try(prepared: PreparedRun, cases: Iterable[Case] | None, tried: _Tried) -> None:
     async with prepared.sandbox as opened:
         every = await opened.problems(prepared.evaluator.source) or []
         tried.problems += that_count(prepared.evaluator, every)
@@ -108,7 +108,7 @@ async def _try(prepared: Prepared, cases: Iterable[Case] | None, tried: _Tried) 
                 tried.results.append(result)
 
 
-def _facts(prepared: Prepared) -> list[tuple[str, RenderableType]]:
+def _facts(prepared: PreparedRun) -> list[tuple[str, RenderableType]]:
     text, evaluator = render.text, prepared.evaluator
     bound = bind(evaluator, prepared.request.mapping).describe()
     rows: list[tuple[str, RenderableType]] = [

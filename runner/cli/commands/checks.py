@@ -8,7 +8,7 @@ from runner.cli import options
 from runner.cli.exit_codes import epilog
 
 
-@click.command(cls=options.Command, epilog=epilog("a type error"))
+@click.command(cls=options.HeadingCommand, epilog=epilog("a type error"))
 @options.evaluator("script", required=False)
 @options.dataset("dataset", required=False)
 @options.settings("evalcell check")
@@ -22,14 +22,14 @@ def check() -> None:
 
 
 @click.command(
-    cls=options.Command,
+    cls=options.HeadingCommand,
     epilog="Exit codes: 0 all examples passed; 1 some failed; 2 wrong usage, such as a line of EXAMPLES that cannot be "
     "used; 3 no verdict; 130 interrupted.",
 )
 @options.evaluator("script")
 @options.dataset("examples", required=False)
 @options.settings("evalcell test")
-@options.printed
+@options.print_options
 @options.verbose
 @options.calls("examples.test")
 def test() -> None:
@@ -49,7 +49,7 @@ def test() -> None:
 
 
 @click.command(
-    cls=options.Command,
+    cls=options.HeadingCommand,
     epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 no verdict, for example because nothing was "
     "scored; 130 interrupted.",
 )
@@ -60,7 +60,7 @@ def test() -> None:
 @options.other
 @options.twice
 @options.sandboxes
-@options.printed
+@options.print_options
 @options.calls("parity.parity")
 def parity() -> None:
     """

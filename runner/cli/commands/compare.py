@@ -20,7 +20,7 @@ from runner.results.compare.pairs import Wish
 from runner.results.compare.runs import compare_sources
 from runner.results.compare.types import Comparison
 from runner.results.reports.files import ReportFiles
-from runner.runs.store_references import finished
+from runner.runs.store_references import resolve_runs
 
 _SCORING = SETTINGS.keys() - {"lang", "report", "fail_if_worse", "allow_inconclusive", "max_failed", "max_abstained"}
 """Options that finished runs have no use for."""
@@ -60,7 +60,7 @@ def _compared(options: CommandOptions) -> Comparison | None:
                 f"{word} is for datasets that are scored first; leave it out, or name EVALUATOR before them"
             )
         evaluator = None if options.evaluator is None else options.find(options.evaluator)
-        with finished(*options.sources) as sources:
+        with resolve_runs(*options.sources) as sources:
             return compare_sources(sources, wish, evaluator, options.direction, options.strict)
     if len(options.sources) != 3:
         raise InputError(
@@ -73,7 +73,7 @@ def _compared(options: CommandOptions) -> Comparison | None:
 
 def _datasets(options: CommandOptions, wish: Wish) -> Comparison | None:
     from runner.cli import signals  # none of this for runs that are finished
-    from runner.cli.views.progress import Progress
+    from runner.cli.views.progress import ProgressBar
     from runner.runs.comparison import DatasetComparison
 
     name, base, new = options.sources
@@ -85,7 +85,7 @@ def _datasets(options: CommandOptions, wish: Wish) -> Comparison | None:
         render.err().say(render.text(f"sandbox: {work.why}", "dim"))
 
     async def score() -> None:
-        with Progress(not options.quiet) as progress:
+        with ProgressBar(not options.quiet) as progress:
             async with aclosing(work.score(folder)) as found:
                 async for result in found:
                     progress.add(result)

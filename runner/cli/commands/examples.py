@@ -12,9 +12,9 @@ from runner.cli import signals
 from runner.cli.command_options import CommandOptions
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.views import render
-from runner.cli.views.progress import Progress
+from runner.cli.views.progress import ProgressBar
 from runner.core.text import json_text, printable
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.engine.scoring.diff import windows
 from runner.engine.scoring.look_alikes import tell_json_apart
 from runner.runs.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
@@ -35,14 +35,16 @@ def test(options: CommandOptions) -> int:
     if not options.quiet:
         render.err().say(render.text(f"sandbox: {prepared.why}", "dim"))
     found: list[ExampleResult] = []
-    progress = Progress(not options.quiet)
+    progress = ProgressBar(not options.quiet)
     interrupted = bool(examples) and signals.run(_try(prepared, examples, found, progress), quiet=options.quiet)
     result = report(prepared, found, len(every) - len(examples))
     _print(result, options, interrupted)
     return INTERRUPTED if interrupted else _code(result)
 
 
-async def _try(prepared: Prepared, examples: Sequence[Example], found: list[ExampleResult], progress: Progress) -> None:
+async def _try(
+    prepared: PreparedRun, examples: Sequence[Example], found: list[ExampleResult], progress: ProgressBar
+) -> None:
     async with prepared.sandbox as opened:
         with progress:
             progress.total = len(examples)

@@ -21,7 +21,7 @@ _threshold = option(
 
 
 @click.command(
-    cls=options.Command,
+    cls=options.HeadingCommand,
     epilog="Exit codes: 0 done; 2 wrong usage, such as a script that cannot be used, or a file that exists.",
 )
 @click.argument("tool", type=click.Choice(_TOOLS))
@@ -47,7 +47,7 @@ def export(**given: Any) -> int:
 
 
 @click.command(
-    cls=options.Command,
+    cls=options.HeadingCommand,
     epilog="Exit codes: 0 stdin ended; 2 wrong usage; 3 rows were lost and none has a result, for example because the "
     "sandbox cannot be used; 130 interrupted.",
 )
@@ -75,7 +75,7 @@ def _export(tool: str, script: str, threshold: float | None, target: str | None,
     from runner.inputs.evaluators.load import split_entry
     from runner.inputs.evaluators.resolve import is_path
     from runner.results.output.manifest import setting_words
-    from runner.runs.export.files import TOOLS, Exported
+    from runner.runs.export.files import TOOLS, ExportFile
 
     if threshold is not None and tool in ("inspect", "langsmith"):
         raise click.UsageError(f"--threshold decides which rows pass, and {tool} takes scores alone; leave it out.")
@@ -91,7 +91,7 @@ def _export(tool: str, script: str, threshold: float | None, target: str | None,
     words = [*(("--sandbox", request.sandbox.backend) if "backend" in request.sandbox.model_fields_set else ())]
     words += setting_words("evalcell lines", request, None)
     own = None if target is None else Path(target).name
-    made = Exported(named, path, asked.evaluator, asked.arguments, words, asked.columns, threshold, own)
+    made = ExportFile(named, path, asked.evaluator, asked.arguments, words, asked.columns, threshold, own)
     text = TOOLS[tool](made)
     if target is None:
         click.echo(text, nl=False)

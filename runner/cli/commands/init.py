@@ -18,7 +18,7 @@ from runner.cli.exit_codes import DONE
 from runner.cli.views import render
 from runner.core.errors import InputError
 from runner.core.text import printable, whole
-from runner.core.version import installed
+from runner.core.version import installed_version
 from sandboxes.base import Language
 
 _SCRIPTS: dict[Language, str] = {"python": "evaluator.py", "typescript": "evaluator.ts"}
@@ -102,7 +102,7 @@ def _requirement(language: Language) -> tuple[str, bool]:
 
 
 def _wheel() -> str:
-    return f"wheels/evalcell-{installed() or '0.1.0'}-py3-none-any.whl"
+    return f"wheels/evalcell-{installed_version() or '0.1.0'}-py3-none-any.whl"
 
 
 def _workflow(name: str, inside: str, requirement: str, language: Language) -> str:

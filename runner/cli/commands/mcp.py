@@ -11,7 +11,7 @@ from runner.cli.exit_codes import DONE, need_packages
 
 
 @click.command(
-    cls=options.Command,
+    cls=options.HeadingCommand,
     epilog="Exit codes: 0 standard input ended; 2 wrong usage, such as a store that a server uses; 3 the store cannot "
     "be used.",
 )
@@ -28,9 +28,9 @@ def mcp() -> int:
     from runner.cli import signals, streams
     from runner.core import tracing
     from runner.results.store import open_store
-    from runner.runs.pool.pool import Pool
+    from runner.runs.pool.pool import WorkerPool
     from runner.server.http import logs
-    from runner.server.http.server_lock import close_to_others, placed, taken
+    from runner.server.http.server_lock import close_to_others, hold_place, scrub_environment
     from runner.server.mcp.stdio import serve
     from runner.server.service.service import Service
     from sandboxes.remote.ledger import state_dir
@@ -40,9 +40,9 @@ def mcp() -> int:
     with ExitStack() as stack:
         store = stack.enter_context(open_store(folder=folder))
         close_to_others()
-        place = stack.enter_context(placed(folder, store.servers))
+        place = stack.enter_context(hold_place(folder, store.servers))
         stack.callback(tracing.begin())
-        pool = Pool(environment=taken())
+        pool = WorkerPool(environment=scrub_environment())
         logs.begin("text", verbose=False)
         signals.run(serve(Service(store, pool, folder=place.incoming, server=place.server)), quiet=True)
     return DONE

@@ -13,9 +13,9 @@ from runner.cli import signals
 from runner.cli.command_options import CommandOptions
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.views import render
-from runner.cli.views.progress import Progress
+from runner.cli.views.progress import ProgressBar
 from runner.core.text import json_text, printable
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.engine.scoring.diff import TOLERANCE, windows
 from runner.engine.scoring.look_alikes import tell_json_apart
 from runner.runs.parity import Cases, Parity, ParityTally, RowDifference, open_cases, prepare_sides, together
@@ -46,8 +46,8 @@ def parity(options: CommandOptions) -> int:
     return _code(result)
 
 
-async def _compare(sides: Sequence[Prepared], cases: Cases, tally: ParityTally, options: CommandOptions) -> None:
-    with Progress(not options.quiet) as progress:
+async def _compare(sides: Sequence[PreparedRun], cases: Cases, tally: ParityTally, options: CommandOptions) -> None:
+    with ProgressBar(not options.quiet) as progress:
         async with aclosing(together(sides, cases)) as rows:
             async for row in rows:
                 tally.add(row)

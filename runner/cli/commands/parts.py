@@ -7,9 +7,9 @@ from dataclasses import replace
 from runner.cli import signals
 from runner.cli.command_options import CommandOptions
 from runner.cli.commands.github_summary import tell_step
-from runner.cli.commands.run import end, kept, report
+from runner.cli.commands.run import end, report, result_settings
 from runner.cli.views import render
-from runner.cli.views.progress import Progress
+from runner.cli.views.progress import ProgressBar
 from runner.core.text import rows_of
 from runner.runs.parts.run import PartsRun
 from runner.runs.store_references import prepare
@@ -21,7 +21,7 @@ def run(options: CommandOptions, named: str, dataset: str) -> int:
     request = options.request(named, dataset, evaluator)
     # The workers open the sandbox, also those on a cluster.
     prepared = prepare(request.model_copy(update={"on": None}), evaluator=evaluator, lock=options.lock_named)
-    work = PartsRun(replace(prepared, request=request), **kept(options))
+    work = PartsRun(replace(prepared, request=request), **result_settings(options))
     try:
         interrupted = _execute(work, quiet=options.quiet)
     finally:
@@ -34,7 +34,7 @@ def _execute(work: PartsRun, *, quiet: bool) -> bool:
     with work.open():
         if not quiet:
             render.err().say(render.text(f"sandbox: {work.prepared.why}", "dim"))
-        progress = Progress(not quiet, lambda: work.workers)
+        progress = ProgressBar(not quiet, lambda: work.workers)
         try:
             interrupted = signals.run(_score(work, progress, quiet=quiet), quiet=quiet)
         except Exception as e:
@@ -44,7 +44,7 @@ def _execute(work: PartsRun, *, quiet: bool) -> bool:
         return interrupted
 
 
-async def _score(work: PartsRun, progress: Progress, *, quiet: bool) -> None:
+async def _score(work: PartsRun, progress: ProgressBar, *, quiet: bool) -> None:
     def counted(count: int) -> None:
         if progress.total is None:
             progress.total = work.total()

@@ -10,7 +10,7 @@ from runner.cli.option_groups import option
 
 
 @click.command(
-    cls=options.Command,
+    cls=options.HeadingCommand,
     epilog="Exit codes: 0 done; 2 wrong usage, such as a file that has no results; 3 the report cannot be written.",
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")

@@ -15,7 +15,7 @@ from runner.cli import signals, values
 from runner.cli.command_options import CommandOptions
 from runner.cli.commands.github_summary import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
-from runner.cli.views.progress import Progress
+from runner.cli.views.progress import ProgressBar
 from runner.core.errors import NoEntryError
 from runner.core.text import json_text, rows_of
 from runner.engine.scoring.label_notes import label_notes
@@ -47,7 +47,7 @@ def run(options: CommandOptions) -> int:
         raise by_columns(error, options.dataset) from None
     request = options.request(options.evaluator, options.dataset, evaluator)
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options["save"])
-    work = Run(prepared, **kept(options))
+    work = Run(prepared, **result_settings(options))
     stdin = values.standard_input() if options.dataset == "-" else None
     try:
         interrupted = execute(work, stdin, quiet=options.quiet)
@@ -57,7 +57,7 @@ def run(options: CommandOptions) -> int:
     return report(work, options, interrupted)
 
 
-def kept(options: CommandOptions) -> dict[str, Any]:
+def result_settings(options: CommandOptions) -> dict[str, Any]:
     """Where results go, as a run takes it."""
     how = {name: options[name] for name in ("lock", "resume", "overwrite", "save")}
     return {"files": options["output"], "reports": options["report"], **how}
@@ -70,7 +70,7 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
             say(_begins(work))
             # What prints the results is imported while the sandbox starts.
             Thread(target=import_module, args=("runner.cli.views.rows_view",), daemon=True).start()
-        progress = Progress(not quiet, lambda: work.prepared.sandbox.state)
+        progress = ProgressBar(not quiet, lambda: work.prepared.sandbox.state)
         progress.total = work.total() if progress.shown else None
         try:
             interrupted = signals.run(_score(work, progress), quiet=quiet)
@@ -107,7 +107,7 @@ def _begins(work: Run) -> str:
     return f"{found.folder} goes on after {there}; {sandbox}"
 
 
-async def _score(work: Run, progress: Progress) -> None:
+async def _score(work: Run, progress: ProgressBar) -> None:
     with progress:
         async with aclosing(work.grouped_results()) as groups:
             async for results in groups:
@@ -179,7 +179,7 @@ def exit_code(summary: Summary) -> int:
     return {"failed": GATE_FAILED, "no verdict": COULD_NOT_JUDGE, "done": DONE}[verdict(summary)]
 
 
-def compared(work: BaseRun) -> dict[str, Any]:
+def baseline_comparison(work: BaseRun) -> dict[str, Any]:
     """The comparison with the baseline, under its key, if there is one."""
     if work.baseline is None or (made := work.baseline.comparison) is None:
         return {}
@@ -193,7 +193,7 @@ def _print(work: BaseRun, summary: Summary, options: CommandOptions) -> None:
 
     out = render.out()
     if options.as_json:
-        out.out(json_text(summary.model_dump(mode="json") | compared(work)), highlight=False)
+        out.out(json_text(summary.model_dump(mode="json") | baseline_comparison(work)), highlight=False)
     else:
         from runner.cli.views.rows_view import direction_hint, not_shown, rows_view
 

@@ -13,15 +13,15 @@ from runner.cli.exit_codes import DONE, need_packages
 from runner.cli.option_groups import option
 
 if TYPE_CHECKING:
-    from runner.server.http.authentication import Entry
-    from runner.server.service.settings import Settings
+    from runner.server.http.authentication import AuthMiddleware
+    from runner.server.service.settings import ServiceSettings
 
 PORT = 8000
 _ALLOWED, _BOUNDS, _LOG = "What scripts may do", "Bounds", "What is logged"
 
 
 @click.command(
-    cls=options.Command,
+    cls=options.HeadingCommand,
     epilog="Without --host only this machine reaches the server, and needs no token. For any other address a token is "
     "needed: EVALCELL_TOKEN, or one that is made at the first start, printed once and kept. So it is for --allow-host: "
     "add --token. Exit codes: 0 stopped by Ctrl-C or SIGTERM; "
@@ -85,12 +85,12 @@ def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
     from runner.cli import signals
     from runner.core import tracing
     from runner.results.store import open_store
-    from runner.runs.pool.pool import Pool
+    from runner.runs.pool.pool import WorkerPool
     from runner.server.http import logs
     from runner.server.http.app import create_app
     from runner.server.http.listen import bind, serve
     from runner.server.http.proxy import forwarders, root_path
-    from runner.server.http.server_lock import close_to_others, placed, taken
+    from runner.server.http.server_lock import close_to_others, hold_place, scrub_environment
     from runner.server.service.service import Service
     from sandboxes.remote.ledger import state_dir
 
@@ -105,8 +105,8 @@ def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
         entry, made = _entry(given, host)
         store = stack.enter_context(open_store(folder=folder))
         close_to_others()
-        place = stack.enter_context(placed(folder, store.servers))
-        pool = Pool(environment=taken(), allowed=settings.env, runs=settings.runs)
+        place = stack.enter_context(hold_place(folder, store.servers))
+        pool = WorkerPool(environment=scrub_environment(), allowed=settings.env, runs=settings.runs)
         logs.begin(given["log"], verbose=given["log_rows"])
         app = create_app(Service(store, pool, settings, folder=place.incoming, server=place.server), entry, root)
         shown = _address(given["host"], host, port, root)
@@ -120,16 +120,16 @@ def _serve(folders: tuple[str, ...], given: dict[str, Any]) -> int:
     return DONE
 
 
-def _settings(folders: tuple[str, ...], given: dict[str, Any]) -> Settings:
+def _settings(folders: tuple[str, ...], given: dict[str, Any]) -> ServiceSettings:
     from pathlib import Path
 
     from runner.core.errors import InputError
     from runner.core.text import printable
-    from runner.server.service.settings import Settings
+    from runner.server.service.settings import ServiceSettings
 
     if (gone := next((folder for folder in folders if not os.path.isdir(folder)), None)) is not None:
         raise InputError(f"there is no folder {printable(gone)}; name one that holds results")
-    settings = Settings(
+    settings = ServiceSettings(
         sandboxes=given["sandboxes"],
         allow_weak_isolation=given["allow_weak_isolation"],
         allow_network=given["allow_network"],
@@ -142,13 +142,13 @@ def _settings(folders: tuple[str, ...], given: dict[str, Any]) -> Settings:
     return settings.check()
 
 
-def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
+def _entry(given: dict[str, Any], host: str) -> tuple[AuthMiddleware, bool]:
     """Who may enter, and whether the token was made just now. Raises InputError."""
     import ipaddress
 
     from runner.core.errors import InputError
     from runner.server.http import token
-    from runner.server.http.authentication import LOCAL, Entry, host_name
+    from runner.server.http.authentication import LOCAL, AuthMiddleware, host_name
     from sandboxes.remote.ledger import state_dir
 
     names = []
@@ -161,7 +161,7 @@ def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
     address = ipaddress.ip_address(host)
     found, made = token.from_environment(), False
     if found is None and (given["token"] or not address.is_loopback):
-        found, made = token.kept(state_dir())
+        found, made = token.load_or_create_token(state_dir())
     if found is None and (public := next((name for name in names if name not in LOCAL), None)):
         raise InputError(
             f"--allow-host {public} lets others reach this server, and it asks nobody for a token; add --token or set "
@@ -170,7 +170,7 @@ def _entry(given: dict[str, Any], host: str) -> tuple[Entry, bool]:
     own = host_name(f"[{given['host']}]" if ":" in given["host"] else given["host"])
     hosts = LOCAL | {*names, host} | ({own} if own else set())
     signing = token.langfuse_secret()
-    return Entry(found, frozenset(hosts), addresses=not address.is_loopback, signing=signing), made
+    return AuthMiddleware(found, frozenset(hosts), addresses=not address.is_loopback, signing=signing), made
 
 
 def _address(named: str, host: str, port: int, root: str) -> str:

@@ -16,7 +16,7 @@ import click
 from runner.cli import values
 from runner.cli.command_options import CommandOptions
 from runner.cli.commands.github_summary import tell_step
-from runner.cli.commands.run import compared, execute, report
+from runner.cli.commands.run import baseline_comparison, execute, report
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.views import render
 from runner.core.errors import FailedRowsError, InputError
@@ -24,7 +24,7 @@ from runner.core.text import json_text
 from runner.core.types import Evaluator
 from runner.results.output.files import WriteError
 from runner.results.reports.content import RunContent
-from runner.runs.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
+from runner.runs.project.suite import Suite, SuitePart, baseline_of, folder_of, own, refuse_names, share_values
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 
 _ORDER = (INTERRUPTED, GATE_FAILED, WRONG_USAGE, COULD_NOT_JUDGE, DONE)
@@ -57,7 +57,7 @@ def run_all(suites: Sequence[Suite], options: CommandOptions) -> int:
             contents = _run(suite, path, one, codes)
             told += contents.values()
             for name, content in contents.items():
-                shown[name] = content.summary.model_dump(mode="json") | compared(suite.runs[name])
+                shown[name] = content.summary.model_dump(mode="json") | baseline_comparison(suite.runs[name])
             try:
                 suite.report(list(contents.values()))
             except WriteError as error:
@@ -126,7 +126,7 @@ def _evaluators(options: CommandOptions) -> dict[str, tuple[str, Evaluator]]:
     return found
 
 
-def _parts(options: CommandOptions, dataset: str, found: dict[str, tuple[str, Evaluator]]) -> list[Part]:
+def _parts(options: CommandOptions, dataset: str, found: dict[str, tuple[str, Evaluator]]) -> list[SuitePart]:
     evaluators = {name: evaluator for name, (_, evaluator) in found.items()}
     paths, literals = (
         _shared(pairs, evaluators) for pairs in (options.settings.get("map", ()), options.settings.get("set", ()))
@@ -141,7 +141,7 @@ def _parts(options: CommandOptions, dataset: str, found: dict[str, tuple[str, Ev
             baseline=baseline_of(options["baseline"], name),
         )
         files = folder_of(options["output"], name)
-        parts.append(Part(name, mine.request(path, dataset, evaluator), evaluator, files, options["lock"]))
+        parts.append(SuitePart(name, mine.request(path, dataset, evaluator), evaluator, files, options["lock"]))
     return parts
 
 
@@ -150,7 +150,7 @@ def _shared(pairs: Sequence[str], evaluators: dict[str, Evaluator]) -> dict[str,
     by_name: dict[str, tuple[str, ...]] = dict.fromkeys(evaluators, ())
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        for name, given in shared(evaluators, {key.strip(): value}, evaluators).items():
+        for name, given in share_values(evaluators, {key.strip(): value}, evaluators).items():
             by_name[name] += tuple(f"{parameter}{equals}{value}" for parameter in given)
     return by_name
 

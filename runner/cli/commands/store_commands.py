@@ -21,7 +21,7 @@ _force = click.option("--force", is_flag=True, help="Also if runs use it; their 
 
 
 @click.command()
-@click.argument("file", shell_complete=options.offered("evaluators"))
+@click.argument("file", shell_complete=options.completion_of("evaluators"))
 @click.option("--name", metavar="NAME", help="Its name in the store.  [default: made of the file's]")
 @click.option("--rows", metavar="PATH", help="The place of the rows in a .json file that is no array: data.")
 @options.language("The language of a template that has several.")

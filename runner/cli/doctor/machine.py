@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from runner.cli.doctor.finding import Finding, megabytes, ok, warning
-from runner.core.version import installed
+from runner.core.version import installed_version
 from sandboxes.cores import cores
 from sandboxes.guest.supervisor.shortage import control_groups
 from sandboxes.wasm.sandbox import ADDRESSES
@@ -32,7 +32,7 @@ _SKEW = 5.0
 def versions() -> Iterator[Finding]:
     """Those of evalcell and of what it runs with."""
     found = [f"{name} {number}" for name in _PACKAGES if (number := _version(name))]
-    yield ok("evalcell", f"{installed() or 'a checkout that is not installed'}; {', '.join(found)}")
+    yield ok("evalcell", f"{installed_version() or 'a checkout that is not installed'}; {', '.join(found)}")
 
 
 def _version(name: str) -> str | None:

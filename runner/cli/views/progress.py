@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SECONDS = 0.1  # between two updates
 
 
-class Progress:
+class ProgressBar:
     """
     Counts rows done and failed. `total` is to be set before the first row, where it is known.
 

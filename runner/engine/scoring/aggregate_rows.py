@@ -10,7 +10,7 @@ from runner.core.text import printable, rows_of
 from runner.core.types import ErrorKind, Evaluator, Result, ResultError
 from runner.engine.scoring.figures import Figures
 from sandboxes.base import MB, Call
-from sandboxes.json_text import Encoded, writer
+from sandboxes.json_text import JsonText, writer
 from sandboxes.wording import Setting
 
 SHARE = 16
@@ -30,7 +30,7 @@ class GatherError(InputError):
         self.figures = Figures(aggregate_error=ResultError(kind=kind, message=message))
 
 
-class Gathered:
+class AggregateRows:
     """
     The rows that were scored or abstained, in the dataset's order, as JSON in a temporary file.
 
@@ -96,7 +96,7 @@ class Gathered:
         except OSError as e:
             self._failure = _unkept(e)
 
-    def read(self) -> Encoded:
+    def read(self) -> JsonText:
         """All rows, as a JSON array. Raises GatherError if there are too many, or if they could not be kept."""
         if self._size >= self.most:
             raise GatherError("memory", self._too_much())
@@ -104,7 +104,7 @@ class Gathered:
         if self._failure is None:
             try:
                 self._file.seek(0)
-                return Encoded(self._file.read(), "ascii")
+                return JsonText(self._file.read(), "ascii")
             except OSError as e:
                 self._failure = _unkept(e)
         raise GatherError("lost", self._failure)

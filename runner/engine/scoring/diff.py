@@ -15,12 +15,12 @@ from sandboxes.record import Record
 TOLERANCE = 1e-9
 """The allowed difference of two scores. Adding up a sum in another order gives less."""
 
-KEPT = 2000
+TEXT_CHARACTERS = 2000
 """Characters of a text that differs."""
 _BEFORE = 40  # of them before the place where it differs
 
 
-class Difference(Record):
+class FieldDifference(Record):
     """One field that differs. A long text is cut around the first difference."""
 
     field: str
@@ -35,7 +35,7 @@ def fields(result: Result) -> dict[str, Any]:
     if not result.outputs:
         return found | score_fields(result)
     for name, score in result.outputs.items():
-        found |= {qualified(name, field): value for field, value in score_fields(score).items()}
+        found |= {qualified_name(name, field): value for field, value in score_fields(score).items()}
     return found
 
 
@@ -44,7 +44,7 @@ def score_fields(score: Result | Score) -> dict[str, Any]:
     return {"label": score.label, "score": score.score, "explanation": score.explanation}
 
 
-def qualified(output: str, field: str) -> str:
+def qualified_name(output: str, field: str) -> str:
     """The name of an output's field; the empty name is that of the only output."""
     return f"{output}.{field}" if output else field
 
@@ -68,10 +68,10 @@ def unlike(results: Sequence[Result], tolerance: float) -> dict[str, tuple[Any, 
     return {"outcome": found["outcome"]} if "outcome" in found else found
 
 
-def difference(field: str, expected: Any, got: Any) -> Difference:
+def difference(field: str, expected: Any, got: Any) -> FieldDifference:
     """Two values that differ, bounded in size."""
-    expected, got = windows((expected, got), KEPT)
-    return Difference(field=field, expected=expected, got=got)
+    expected, got = windows((expected, got), TEXT_CHARACTERS)
+    return FieldDifference(field=field, expected=expected, got=got)
 
 
 def windows(values: Sequence[Any], limit: int) -> list[Any]:

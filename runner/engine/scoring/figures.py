@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from runner.core.text import listed, printable
+from runner.core.text import list_names, printable
 from runner.core.types import ResultError
 from runner.engine.scoring.normalize import InvalidResultError
 from runner.inputs.evaluators.dialect import DIALECTS, Dialect
@@ -69,7 +69,9 @@ def figures_of(value: Any, language: Language) -> dict[str, float | None]:
             wrong[name] = str(error)
     if wrong:
         first, *others = wrong
-        raise InvalidFiguresError(wrong[first] + (f"; nor is there one for {listed(others)}" if others else ""), found)
+        raise InvalidFiguresError(
+            wrong[first] + (f"; nor is there one for {list_names(others)}" if others else ""), found
+        )
     return found
 
 

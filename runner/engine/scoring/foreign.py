@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.core.types import OutputConfig
-from runner.engine.scoring.normalize import ONLY, InvalidResultError, Normalized, ScoreTuple, normalize
+from runner.engine.scoring.normalize import ONLY, InvalidResultError, NormalValue, ScoreTuple, normalize
 from runner.engine.scoring.usual import Usual, usual
 from sandboxes.base import Language
 
@@ -54,7 +54,7 @@ def plain_result(value: Any) -> Any:
     return found | {"explanation": "\n".join(texts) or (None if score is not None else "it gave no score")}
 
 
-def normalize_foreign(value: Any, outputs: Mapping[str, OutputConfig], language: Language) -> Normalized:
+def normalize_foreign(value: Any, outputs: Mapping[str, OutputConfig], language: Language) -> NormalValue:
     """
     As `normalize`, for what the part of a dialect returned.
 
@@ -72,14 +72,14 @@ def normalize_foreign(value: Any, outputs: Mapping[str, OutputConfig], language:
         return normalize(_configured(named, outputs), outputs, language)
     if not 0 < len(named) <= MOST or any(not 0 < len(name) <= _NAME for name in named):
         raise InvalidResultError(
-            f"the script gave {len(named)} named results, {shown(list(named), 60)}: give 1 to {MOST}, "
+            f"the script gave {len(named)} named results, {describe(list(named), 60)}: give 1 to {MOST}, "
             f"each with a name of 1 to {_NAME} characters"
         )
     if None not in (short := [*map(_SHORT, named.values())]):  # as most
-        return Normalized("scored", {name: ScoreTuple(*one) for name, one in zip(named, short, strict=True) if one})
+        return NormalValue("scored", {name: ScoreTuple(*one) for name, one in zip(named, short, strict=True) if one})
     found = {name: normalize(one, {}, language) for name, one in named.items()}
     scores = {name: one.scores[""] for name, one in found.items()}
-    return Normalized("abstained" if all(one.outcome == "abstained" for one in found.values()) else "scored", scores)
+    return NormalValue("abstained" if all(one.outcome == "abstained" for one in found.values()) else "scored", scores)
 
 
 def _configured(named: dict[str, Any], outputs: Mapping[str, OutputConfig]) -> Any:

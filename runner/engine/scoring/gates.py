@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, get_args
 
 from runner.core.errors import InputError
-from runner.core.text import listed, printable, rows_of, suggestion
+from runner.core.text import list_names, printable, rows_of, suggestion
 from runner.core.types import OutputConfig
 from runner.engine.scoring.failure_limits import Most
 from runner.engine.scoring.summary import GateResult, Stats, Summary
@@ -170,7 +170,7 @@ def _no_value(gate: Gate, summary: Summary) -> str:
         return f"there is no value for {gate.metric}"
     if summary.aggregate_error is not None:
         return f"aggregate failed: {summary.aggregate_error.message}"
-    name, had = printable(gate.figure, 60), listed(summary.aggregates) or "none"
+    name, had = printable(gate.figure, 60), list_names(summary.aggregates) or "none"
     return (
         f"aggregate gave None for {name}" if gate.figure in summary.aggregates else f"there is no {name!r} among {had}"
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from runner.core.text import listed, printable, rows_of
+from runner.core.text import list_names, printable, rows_of
 from runner.core.types import Categorical, Evaluator, config_of
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
-from runner.inputs.evaluators.returns import NUMBER, Swallow, swallowed
+from runner.inputs.evaluators.returns import NUMBER, Swallow, swallowed_errors
 
 _NAMED = 4
 _FEW = 3
@@ -76,9 +76,9 @@ def _hidden(summary: Summary, evaluator: Evaluator, rows: Sequence[ShownRow]) ->
         return None
     low, (label, *others) = summary.min, [*summary.labels] or [""]
     if low is not None and low == summary.max:
-        what, one = f"score is {low:g}", swallowed(evaluator).get(low)
+        what, one = f"score is {low:g}", swallowed_errors(evaluator).get(low)
     elif low is None and label and not others:
-        what, one = f"label is {printable(label, 60)}", swallowed(evaluator).get(label)
+        what, one = f"label is {printable(label, 60)}", swallowed_errors(evaluator).get(label)
     else:
         return None
     said = [" ".join(row.remark.split()) for row in rows if row.outcome == "scored"]
@@ -95,7 +95,7 @@ def _all_zero(summary: Summary, evaluator: Evaluator) -> str | None:
         if stats.count >= _FEW and stats.min == 0 == stats.max
         if getattr(config_of(evaluator.configs, name), "direction", None) != "minimize"
     ]
-    return None if not found else listed(found) if found[0] else "score"
+    return None if not found else list_names(found) if found[0] else "score"
 
 
 def _number(text: str, evaluator: Evaluator) -> str:

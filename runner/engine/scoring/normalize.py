@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, assert_never
 
-from runner.core.text import listed, printable, suggestion, whole
+from runner.core.text import list_names, printable, suggestion, whole
 from runner.core.types import Categorical, Continuous, Freeform, OutputConfig
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.inputs.evaluators.dialect import DIALECTS, Dialect
@@ -54,7 +54,7 @@ class ScoreTuple(NamedTuple):
     explanation: str | None
 
 
-class Normalized(NamedTuple):
+class NormalValue(NamedTuple):
     """A valid returned value."""
 
     outcome: Literal["scored", "abstained"]
@@ -83,7 +83,7 @@ class _Parts(NamedTuple):
         return ScoreTuple(label, score, self.explanation)
 
 
-def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Language = "python") -> Normalized:
+def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Language = "python") -> NormalValue:
     """
     What the output configs make of a returned JSON value; without a config, what the value says by itself.
 
@@ -95,7 +95,7 @@ def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Languag
     configs: Mapping[str, OutputConfig | None] = outputs or _NONE
     if len(configs) == 1 and "" in configs:  # as most have it
         score, abstained = _apply(value, configs[""], dialect, None, alone=True)
-        return Normalized("abstained" if abstained else "scored", {"": score})
+        return NormalValue("abstained" if abstained else "scored", {"": score})
     routed, shared = _routed(value, configs, dialect)
     scores: dict[str, ScoreTuple] = {}
     abstained = True
@@ -109,7 +109,7 @@ def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Languag
             raise InvalidResultError(f"output {dialect.value(name)}: {error}{hint}") from None
         scores[name] = score
         abstained = abstained and declined
-    return Normalized("abstained" if abstained else "scored", scores)
+    return NormalValue("abstained" if abstained else "scored", scores)
 
 
 def _routed(value: Any, configs: Mapping[str, Any], dialect: Dialect) -> tuple[bool, str | None]:
@@ -139,7 +139,7 @@ def _refuse_others(value: Mapping[Any, Any], configs: Iterable[str], lacking: Se
     if lacking:
         given = [key for key in value if key in configs]
         raise InvalidResultError(
-            f"evaluate returned {dialect.value(value)}, which names {listed(given)} but not {listed(lacking)}"
+            f"evaluate returned {dialect.value(value)}, which names {list_names(given)} but not {list_names(lacking)}"
         )
     for key in ("label", "score"):
         if key in beside and value[key] is not None:
@@ -150,13 +150,15 @@ def _refuse_others(value: Mapping[Any, Any], configs: Iterable[str], lacking: Se
 
 
 def _each(configs: Iterable[str], dialect: Dialect) -> str:
-    return f"{dialect.mapping} with a value for each of {listed(configs)}"
+    return f"{dialect.mapping} with a value for each of {list_names(configs)}"
 
 
 def _unknown(value: Any, key: Any, known: Iterable[str], dialect: Dialect) -> InvalidResultError:
     known = tuple(known)
     meant = {name: part for name in value if (part := _MEANT.get(str(name).lower())) in known and part not in value}
-    hint = f" (did you mean {listed(dict.fromkeys(meant.values()))}?)" if key in meant else suggestion(str(key), known)
+    hint = (
+        f" (did you mean {list_names(dict.fromkeys(meant.values()))}?)" if key in meant else suggestion(str(key), known)
+    )
     return InvalidResultError(
         f"evaluate returned {dialect.value(value)} with the unknown key {dialect.value(key, 60)}{hint}"
     )
@@ -188,11 +190,11 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
     what = "several scores" if len(kinds) > 1 else "a score by name"
     text = f"; for {what} {step}: {', '.join(f'`{sign} {line}`' for line in lines)}"
     if reasons := [name for name in value if name != "explanation" and name not in named]:
-        text += f", and return {listed(reasons)} as `explanation`"
+        text += f", and return {list_names(reasons)} as `explanation`"
     if others := [name for name in named if name not in kinds]:
-        text += f", and leave {listed(others)} out"
+        text += f", and leave {list_names(others)} out"
     if nothing := [name for name in others if named[name] is None]:
-        text += f" ({listed(nothing)} is {dialect.none}; where other rows have a number, declare it, too)"
+        text += f" ({list_names(nothing)} is {dialect.none}; where other rows have a number, declare it, too)"
     return text
 
 
@@ -339,7 +341,7 @@ def _categorical(parts: _Parts, config: Categorical, value: Any, dialect: Dialec
         near = suggestion(label.strip(), config.labels)
         apart = tell_apart([label, *config.labels])[0]
         named = dialect.value(label) if apart == label else apart
-        raise InvalidResultError(f"the label {named} is none of {listed(config.labels)}{near}")
+        raise InvalidResultError(f"the label {named} is none of {list_names(config.labels)}{near}")
     fixed = config.labels[label]
     if fixed is not None and parts.score is not None and parts.score != fixed:
         raise InvalidResultError(

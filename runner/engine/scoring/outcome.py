@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from runner.core.text import printable, whole
 from runner.core.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
-from runner.engine.scoring.normalize import InvalidResultError, Normalized, ScoreTuple, normalize
+from runner.engine.scoring.normalize import InvalidResultError, NormalValue, ScoreTuple, normalize
 from runner.engine.scoring.usual import usual
 from runner.inputs.evaluators.at_load import main_hint
 from runner.inputs.evaluators.beside import next_step
@@ -34,7 +34,7 @@ _PLACE = re.compile(r" \(evaluator\.py, line \d+\)$")
 _TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)
 
 
-class Place(Protocol):
+class ErrorPlace(Protocol):
     """A row, as its result tells of it."""
 
     id: str
@@ -58,7 +58,7 @@ class ResultFactory:
         self._evaluator = evaluator
         self._usual = usual(evaluator.outputs) if evaluator.dialect is None else None
 
-    def executed(self, row: Place, execution: Execution) -> Result:
+    def executed(self, row: ErrorPlace, execution: Execution) -> Result:
         """The result of an execution: scored, abstained or failed."""
         if execution.status != "ok":
             message = self._error_text(execution)
@@ -75,7 +75,7 @@ class ResultFactory:
             return self._result(row, "failed", "invalid_result", _line(told, _ADVICE), execution)
         return self._scored(row, normalized.outcome, normalized.scores, execution)
 
-    def _normalized(self, value: Any) -> Normalized:
+    def _normalized(self, value: Any) -> NormalValue:
         if self._dialect is None and (self._evaluator.entry is None or self._outputs):
             return normalize(value, self._outputs, self._language)
         from runner.engine.scoring.foreign import (  # here: a script of our own needs it not
@@ -87,7 +87,7 @@ class ResultFactory:
             return normalize(plain_result(value), {}, self._language)
         return normalize_foreign(value, self._outputs, self._language)
 
-    def unloaded(self, row: Place, loaded: Execution) -> Result:
+    def unloaded(self, row: ErrorPlace, loaded: Execution) -> Result:
         """The failed result of a row whose script did not load; `loaded` is the outcome of loading it."""
         trace = "" if loaded.error is None else loaded.error.traceback
         hint = main_hint(self._evaluator.source, trace) if self._language == "python" else ""
@@ -102,22 +102,24 @@ class ResultFactory:
             return text
         return f"{text}; the last that it printed is: {_line(said, _ADVICE)}"  # why it ends, it says there alone
 
-    def broken(self, row: Place, why: str) -> Result:
+    def broken(self, row: ErrorPlace, why: str) -> Result:
         """The failed result of a row that could not be made into a call."""
         return self._result(row, "failed", "mapping", _line(why, _ADVICE))
 
-    def lost(self, row: Place, why: str) -> Result:
+    def lost(self, row: ErrorPlace, why: str) -> Result:
         """The result of a row on which the sandbox failed twice."""
         message = f"the sandbox was lost twice on this row ({_line(why)}); run it again"
         return self._result(row, "lost", "lost", message)
 
-    def _scored(self, row: Place, outcome: Outcome, scores: Mapping[str, ScoreTuple], execution: Execution) -> Result:
+    def _scored(
+        self, row: ErrorPlace, outcome: Outcome, scores: Mapping[str, ScoreTuple], execution: Execution
+    ) -> Result:
         outputs = {name: Score(**one._asdict()) for name, one in scores.items()} if len(scores) > 1 else {}
         return self._made(row, outcome, execution, next(iter(scores.values())), outputs, None)
 
     def _result(
         self,
-        row: Place,
+        row: ErrorPlace,
         outcome: Outcome,
         kind: ErrorKind,
         message: str,
@@ -127,7 +129,7 @@ class ResultFactory:
 
     def _made(
         self,
-        row: Place,
+        row: ErrorPlace,
         outcome: Outcome,
         execution: Execution | None,
         score: tuple[str | None, float | None, str | None],

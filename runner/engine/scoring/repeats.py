@@ -35,10 +35,10 @@ class Repeats:
         few, self._few = self._few, []
         self.rows += 1
         self.unstable += bool(unlike(few, TOLERANCE))
-        return joined(few)
+        return join_repeats(few)
 
 
-def joined(results: Sequence[Result]) -> Result:
+def join_repeats(results: Sequence[Result]) -> Result:
     """
     One result of a row's several: the mean of its scores, and its most frequent label.
 

@@ -28,7 +28,7 @@ class ScoreSums(Record):
     """All other scores, in any order: 8 bytes each, little-endian, in base64."""
 
 
-class Scores:
+class ScoreDistribution:
     """
     Exact statistics of finite floats. The first 10,000 distinct values are counted, all others are stored.
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from runner.core.types import ErrorKind, Outcome, OutputConfig, Result, config_of
-from runner.engine.scoring.scores import Scores, ScoreSums
+from runner.engine.scoring.scores import ScoreDistribution, ScoreSums
 from runner.engine.scoring.summary import ErrorCount, Stats, Summary, passes
 from sandboxes.record import Record
 
@@ -175,7 +175,7 @@ class _Output:
     def __init__(self, config: OutputConfig | None) -> None:
         self._config = config
         self._judged = config is not None and config.threshold is not None
-        self._scores = Scores()
+        self._scores = ScoreDistribution()
         self._passed = 0
         self._labels: dict[str, int] = {}
         self._others = 0

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from runner.core.errors import MappingError
-from runner.core.text import listed
+from runner.core.text import list_names
 from runner.core.types import Evaluator
 from runner.inputs.datasets.required_columns import Cases, look, of_row, row_keys_of
 from runner.inputs.datasets.shapes import best_of
-from runner.inputs.evaluators.column import BY_NAME, written
+from runner.inputs.evaluators.column import BY_NAME, column_text
 from runner.inputs.evaluators.mapping import Binding
 from sandboxes.wording import Setting
 
@@ -45,9 +45,10 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     wanted = {p: plain for p, plain in wanted.items() if uses_default(evaluator, p, optional[p])}
     for parameter, column in likely_columns(wanted, free).items():
         word = next((one for one in optional[parameter] if one != parameter), parameter)
-        path = {parameter: written(column)}
+        path = {parameter: column_text(column)}
         notes.append(
-            f"no column has what the script reads as {listed([word])}, and it goes on without; if {listed([column])} "
+            f"no column has what the script reads as {list_names([word])}, and it goes on without; if "
+            f"{list_names([column])} "
             f"is meant, give {Setting('mapping.paths', path)}"
         )
         break
@@ -65,8 +66,9 @@ def _key_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator
         if key in (word, "reference", "input") or key not in look(cases, [{key}])[0]:
             continue
         yield (
-            f"the script reads {listed([key])} of {listed([word])}, and gets {listed([path])} as such, though a column "
-            f"has that very name; if that is meant, give {Setting('mapping.paths', {parameter.name: written(key)})}"
+            f"the script reads {list_names([key])} of {list_names([word])}, and gets {list_names([path])} as "
+            "such, though a column "
+            f"has that very name; if that is meant, give {Setting('mapping.paths', {parameter.name: column_text(key)})}"
         )
 
 
@@ -85,7 +87,7 @@ def _unknown_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iter
     taken = {*BY_NAME, *(column for names in binding.others.values() for column in names)}
     left = [name for name, names in own.items() if columns.keys().isdisjoint(names)]
     if left and columns.keys() - taken:
-        words = listed([name.rpartition(".")[2] for name in left])
+        words = list_names([name.rpartition(".")[2] for name in left])
         yield (
             f"the script reads {words} of {known[evaluator.dialect]}, which no column has, and goes on without; if "
             f"one is meant, give {Setting('mapping.paths', {left[0]: 'COLUMN'})}"
@@ -103,7 +105,8 @@ def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     own = {} if function is None else {p: n for p, n in numbers(function.args).items() if p in binding.optional}
     columns = look(cases, [{name} for name in own])[0] if own else {}
     return [
-        f"the column {listed([name])} is given to `{name}` of {evaluator.called}, which has the default {number}; if "
+        f"the column {list_names([name])} is given to `{name}` of {evaluator.called}, which has the "
+        f"default {number}; if "
         f"that is not meant, give {Setting('mapping.literals', {name: number})}"
         for name, number in own.items()
         if name in columns
@@ -155,7 +158,7 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
     from runner.inputs.evaluators.entries import likely, python_entries
     from runner.inputs.evaluators.foreign.evidence import goes_through, of_sets
     from runner.inputs.evaluators.foreign.module import read_python
-    from runner.inputs.evaluators.lists import nested
+    from runner.inputs.evaluators.lists import list_parameters
     from runner.inputs.evaluators.returns import handed_on
 
     module, called = read_python(evaluator.source, evaluator.name), evaluator.called
@@ -165,14 +168,15 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
         way = f"add `def evaluate({own}): return {called}({made})` to the script, and run that"
         if called == "evaluate" or "." in called:
             way = f"make it one there, as by `{names[0]} = set({names[0]})`"
-        yield f"{listed(names)} of {called} is declared as a set, and a row has a list; {way}"
+        yield f"{list_names(names)} of {called} is declared as a set, and a row has a list; {way}"
     plain = [p for p, some in values.items() if isinstance(some, list) and not any(isinstance(o, list) for o in some)]
-    if inner := nested(module, called, plain):
+    if inner := list_parameters(module, called, plain):
         own, given = handed_on(evaluator)
         made = ", ".join(f"[{one}]" if one in inner else one for one in given.split(", "))
         by, function = next(iter(inner.values())), "NAME" if called == "evaluate" else called
         yield (
-            f"{called} gives each part of {listed(inner)} to `{by}`, which goes through it: it takes a list of lists, "
+            f"{called} gives each part of {list_names(inner)} to `{by}`, which goes through it: it takes a "
+            "list of lists, "
             f"as of several sentences, and the first row has one; if so, add `def evaluate({own}): return "
             f"{function}({made})` to the script, and run that"
         )
@@ -184,6 +188,7 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
             if some:
                 yield (
                     f"{called} goes through `{name}`, which is a text in the first row, and gives each part to `{by}`, "
-                    f"as if it had the values of all rows; {listed([one.words for one in some])} likely score a row: "
+                    f"as if it had the values of all rows; {list_names([one.words for one in some])} likely score a "
+                    "row: "
                     f"name the one to run after the file, such as FILE:{some[0].name}"
                 )

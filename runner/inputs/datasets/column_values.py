@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
-from runner.core.text import printable, shown
+from runner.core.text import describe, printable
 from sandboxes.wording import Message, Setting
 
 MAX_ROW = 8 << 20
@@ -25,7 +25,7 @@ _NUMBER = 24  # characters of a number, at most
 _PLACES, _PLACE = 20, 200  # places of binary values that are named, and their characters
 
 
-UNDECODED = 0xFE
+UNDECODED_BYTE = 0xFE
 """The byte that stands for what could not be decoded, where a file has another encoding than UTF-8."""
 UTF8_STEP = Message("save the file as UTF-8, or give its encoding, such as ", Setting("encoding", "cp1252"))
 
@@ -43,12 +43,12 @@ class TooLong(RowError):
         super().__init__(f"the row is longer than {MAX_ROW >> 20} MB{more}")
 
 
-def decoded(data: bytes) -> str:
+def decode_utf8(data: bytes) -> str:
     """Decode UTF-8. Raises RowError."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        if data[error.start] == UNDECODED:  # never in UTF-8: the encoding may be another one
+        if data[error.start] == UNDECODED_BYTE:  # never in UTF-8: the encoding may be another one
             raise RowError(f"it has bytes that are no text in the file's encoding; {UTF8_STEP}") from None
         raise RowError(f"not UTF-8 at byte {error.start + 1}; {UTF8_STEP}") from None
 
@@ -57,7 +57,7 @@ def too_deep() -> RowError:
     return RowError(f"nested more than {MAX_DEPTH} levels deep")
 
 
-def copied(row: Mapping[str, Any]) -> dict[str, Any] | None:
+def copy_plain_row(row: Mapping[str, Any]) -> dict[str, Any] | None:
     """A row of short text and common values, as most are, without writing and reading JSON; None for any other."""
     if type(row) is not dict:
         return None
@@ -142,7 +142,7 @@ def _written(row: Mapping[str, Any]) -> str:
     except MemoryError:
         raise
     except Exception as error:
-        where = "" if column is None else f"column {shown(column, 60)}: "
+        where = "" if column is None else f"column {describe(column, 60)}: "
         raise RowError(f"{where}{printable(str(error))}") from None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, cast
 
 from runner.core.errors import DatasetError
-from runner.core.text import CHECK, close_name, listed, printable, whole
+from runner.core.text import CHECK, close_name, list_names, printable, whole
 from runner.core.types import Case
 from runner.inputs.datasets.column_values import RowError, UnreadError
 from runner.inputs.datasets.delimiter import WORDS
@@ -26,15 +26,15 @@ from runner.inputs.datasets.json_array import array_rows, document_rows, object_
 from runner.inputs.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
 from runner.inputs.datasets.notes import RowNotes, repeated_ids
 from runner.inputs.datasets.peekable_cases import Lookahead
-from runner.inputs.datasets.rows import PLAIN, Reading, Row, cases, with_json
+from runner.inputs.datasets.rows import PLAIN, Row, RowReading, cases, with_json
 from runner.inputs.datasets.signatures import json_kind, packing, refuse_foreign, refuse_json
 from runner.inputs.datasets.slices import Slice, in_range, keys_of
 from runner.inputs.datasets.streams import (
     BUFFER,
-    PACKED,
+    COMPRESSION_SUFFIXES,
     as_utf8,
     beginning,
-    unpacked,
+    unpack,
     with_first_line,
     with_line_feeds,
 )
@@ -182,7 +182,7 @@ def open_dataset(
     stdin: BinaryIO | None = None,
     columns: Collection[str] | None = None,
     id_source: Source | None = None,
-    reading: Reading = PLAIN,
+    reading: RowReading = PLAIN,
     name: str | None = None,
     part: Slice | None = None,
 ) -> Dataset:
@@ -204,13 +204,13 @@ def open_dataset(
 
 
 def _open_file(
-    place: str, columns: Collection[str] | None, reading: Reading, name: str | None, part: Slice | None
+    place: str, columns: Collection[str] | None, reading: RowReading, name: str | None, part: Slice | None
 ) -> Dataset:
     if is_pattern(place):
         raise DatasetError(f"{printable(whole(place))} is several files: one evaluator scores them in parts, to run/")
     path = Path(place)
     name, suffix = printable(whole(path.name)) if name is None else name, path.suffix.lower()
-    packed = suffix if suffix in PACKED else None
+    packed = suffix if suffix in COMPRESSION_SUFFIXES else None
     if packed:
         suffix = Path(path.stem).suffix.lower()
     table = suffix in (".parquet", ".arrow")
@@ -245,7 +245,7 @@ def _open_file(
                 remarks.append(f"{name} {_PACKED[found]}, and is read so")
                 packed = found
         if packed:
-            file = unpacked(file, name, packed)
+            file = unpack(file, name, packed)
         if part is not None and part.end is not None:
             file = in_range(file, part.start, part.end)
         regular = regular and packed is None
@@ -287,7 +287,9 @@ class _Text(NamedTuple):
     parts: Callable[[], Iterable[bytes]] | None = None
 
 
-def _text_file(text: _Text, suffix: str, reading: Reading, count: Callable[[], int | None], before: int = 0) -> Dataset:
+def _text_file(
+    text: _Text, suffix: str, reading: RowReading, count: Callable[[], int | None], before: int = 0
+) -> Dataset:
     name, close = text.name, text.file.close
     file = with_first_line(text.file) if text.begins and text.parts is None else text.file
     file, found = as_utf8(file, name, reading.encoding)
@@ -337,7 +339,7 @@ def _rows_at(place: str, file: BufferedReader, text: _Text, start: str) -> Itera
 
     rows = document_rows(file, text.name, parse_place(place))
     if rows is None:
-        near = listed(likely_places(_beginning(text, start)))
+        near = list_names(likely_places(_beginning(text, start)))
         there = Setting("rows", place)
         raise DatasetError(Message(f"{text.name} has no array at ", there, f"; arrays of objects are at {near}"))
     return rows
@@ -351,7 +353,7 @@ def _beginning(text: _Text, start: str) -> str:
     return more.decode("utf-8", "replace") if more.startswith((b"{", b"[", b" ", b"\n", b"\xef")) else start
 
 
-def _standard_input(stdin: BinaryIO | None, reading: Reading) -> Dataset:
+def _standard_input(stdin: BinaryIO | None, reading: RowReading) -> Dataset:
     source: Any = stdin or getattr(sys.stdin, "buffer", None)
     if source is None:
         raise DatasetError("- is standard input, which is closed; name a file")
@@ -360,7 +362,7 @@ def _standard_input(stdin: BinaryIO | None, reading: Reading) -> Dataset:
     start = file.peek(BUFFER)[:BUFFER]
     refuse_foreign(start, "-", "stdin")
     if packed := packing(start):
-        file = unpacked(file, "stdin", packed)
+        file = unpack(file, "stdin", packed)
     dataset = _text_file(_Text(file, "stdin"), ".jsonl", reading, lambda: None)
     if packed:
         dataset.remarks.insert(0, f"stdin {_PACKED[packed]}, and is read so")

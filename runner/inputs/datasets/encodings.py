@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from runner.core.errors import DatasetError
-from runner.core.text import shown
+from runner.core.text import describe
 from sandboxes.wording import Setting
 
 _UNREAD = re.compile("[\udc80-\udcff]")
@@ -54,7 +54,7 @@ def _likely_step(part: bytes, text: str, at: int, lines: int) -> str:
     line = lines + text.count("\n", 0, at) + 1
     read = some.encode(errors="surrogateescape").decode(guess, "replace").strip()
     return (
-        f"in {guess}, line {line:,} has {shown(read, 80)}; save the file as UTF-8, or give its encoding, "
+        f"in {guess}, line {line:,} has {describe(read, 80)}; save the file as UTF-8, or give its encoding, "
         f"such as {Setting('encoding', guess)}"
     )
 

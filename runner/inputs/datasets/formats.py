@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runner.core.errors import DatasetError
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.inputs.datasets import work
-from runner.inputs.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, decoded
+from runner.inputs.datasets.column_values import MAX_ROW, RowError, TooLong, UnreadError, decode_utf8
 from runner.inputs.datasets.delimiter import WORDS, sniff
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.rows import Row, columns, parse_json
 from runner.inputs.datasets.streams import BUFFER, MARK
 
-COUNTED = 64 << 20
+COUNTED_BYTES = 64 << 20
 """Bytes of a JSONL file up to which its rows are counted beforehand; that takes about 0.1 s."""
 
 BLANKS = 1 << 20
@@ -93,7 +93,7 @@ def jsonl_rows(file: BufferedReader, name: str, before: int = 0, notes: RowNotes
 
 def json_row(line: bytes) -> dict[str, Any]:
     """The row of a line of JSON. Raises RowError."""
-    return columns(parse_json(decoded(line.removeprefix(MARK).rstrip(b"\r\n"))))
+    return columns(parse_json(decode_utf8(line.removeprefix(MARK).rstrip(b"\r\n"))))
 
 
 class _CsvLines:
@@ -122,7 +122,7 @@ class _CsvLines:
         if line is None or self.size > MAX_ROW:
             raise TooLong("; is a quote left open?")
         try:
-            return decoded(line)
+            return decode_utf8(line)
         except RowError as error:
             self.error = error
             return line.decode(errors="replace")
@@ -204,7 +204,7 @@ def _header(cells: list[str] | None, name: str) -> list[str]:
     seen: set[str] = set()
     for column in filter(None, header):
         if column in seen:
-            raise DatasetError(f"{name}: two columns are named {shown(column, 60)}; rename one")
+            raise DatasetError(f"{name}: two columns are named {describe(column, 60)}; rename one")
         seen.add(column)
     return header
 
@@ -300,7 +300,7 @@ def lines_with_rows(path: Path) -> int | None:
     with suppress(OSError, UnreadError):
         about = path.stat()
         # To open a pipe once more would wait for another writer.
-        if not stat.S_ISREG(about.st_mode) or about.st_size > COUNTED:
+        if not stat.S_ISREG(about.st_mode) or about.st_size > COUNTED_BYTES:
             return None
         with path.open("rb") as file:
             return sum(1 for _ in numbered_lines(file))

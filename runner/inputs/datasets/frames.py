@@ -14,7 +14,7 @@ from operator import length_hint
 from typing import Any, TypeAlias
 
 from runner.core.errors import DatasetError
-from runner.core.text import printable, shown
+from runner.core.text import describe, printable
 from runner.inputs.datasets.arrow_rows import python_rows
 from runner.inputs.datasets.column_values import RowError
 
@@ -92,7 +92,7 @@ def _is_column(data: Any) -> bool:
 def _checked(rows: FrameRows) -> FrameRows:
     repeated = next((name for name, count in Counter(rows.names).items() if count > 1), None)
     if repeated is not None:
-        raise DatasetError(f"the data frame: two columns are named {shown(repeated, 60)}; rename one")
+        raise DatasetError(f"the data frame: two columns are named {describe(repeated, 60)}; rename one")
     return rows
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from runner.core.errors import DatasetError
-from runner.core.text import listed, printable, shown
+from runner.core.text import describe, list_names, printable
 
 _LOOKED_AT = 10
 """Rows of a list that are looked at; if none is a mapping, the list holds something else."""
@@ -26,7 +26,7 @@ def refuse_what_has_no_rows(data: object) -> None:
     if isinstance(data, AsyncIterable) or not isinstance(data, Iterable):
         raise DatasetError(
             'a dataset is a path, a data frame, or rows such as [{"output": "4", "reference": "4"}], '
-            f"not {shown(data, 60)}"
+            f"not {describe(data, 60)}"
         )
 
 
@@ -61,9 +61,9 @@ def _mapping(data: Mapping[Any, Any]) -> tuple[str, str]:
     values = list(islice(data.values(), _LOOKED_AT))
     for name, value in islice(data.items(), _LOOKED_AT):
         if isinstance(value, list | tuple) and value and all(isinstance(row, Mapping) for row in value[:_LOOKED_AT]):
-            return f"the rows seem to be in {shown(name, 60)}; give those", f"data[{shown(name, 60)}]"
+            return f"the rows seem to be in {describe(name, 60)}; give those", f"data[{describe(name, 60)}]"
     if values and all(callable(getattr(value, "select_columns", None)) for value in values):
-        return f"{{}} has several splits, {listed(map(str, data))}; name one", f"data[{next(iter(data))!r}]"
+        return f"{{}} has several splits, {list_names(map(str, data))}; name one", f"data[{next(iter(data))!r}]"
     if values and all(not isinstance(value, str | Mapping) and _has_length(value) for value in values):
         step = "[dict(zip(data, row)) for row in zip(*data.values())]"
         return "the dataset is a dict of columns; make rows of it", step
@@ -87,4 +87,4 @@ def _elements(data: Sequence[Any]) -> tuple[str, str] | None:
         names = ", ".join(f'"{name}"' for name in ("output", "reference", "input")[: max(1, len(first))])
         names = names if len(first) > 1 else f"{names},"
         return "the rows have no column names; name them", f"[dict(zip(({names}), row)) for row in data]"
-    return f"a row must be a mapping, not {shown(first, 60)}; name the column", _OUTPUT
+    return f"a row must be a mapping, not {describe(first, 60)}; name the column", _OUTPUT

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from runner.core.text import listed, printable
+from runner.core.text import list_names, printable
 from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.ids import Ids
 from sandboxes.wording import Setting
@@ -68,7 +68,7 @@ class RowNotes:
         """Notes on what was read so far, but for ids."""
         found = []
         if self.left_out:
-            places = listed(list(self.left_out), _NAMED)
+            places = list_names(list(self.left_out), _NAMED)
             found.append(f"{places} is binary, which is left out: a script gets text, numbers, lists and objects")
         if self.marks:
             found.append(f"{self.marks:,} byte order marks within the file are left out, as of files that were joined")
@@ -78,7 +78,7 @@ class RowNotes:
             rows = "1 row has" if self.bare == 1 else f"{self.bare:,} rows have"
             found.append(f"{rows} empty cells alone, and counts as any other; delete what is no row in the file")
         if self.unnamed:
-            places = listed([str(at) for at in self.unnamed], _NAMED).replace("`", "")
+            places = list_names([str(at) for at in self.unnamed], _NAMED).replace("`", "")
             one = len(self.unnamed) == 1
             said = f"column {places} has no name, and is" if one else f"columns {places} have no name, and are"
             how = "name it in the first line to use it" if any(self.unnamed.values()) else "no row has a value there"
@@ -89,7 +89,7 @@ class RowNotes:
                 continue
             kind = "Python" if kinds["Python"] else "JSON"
             some = f" in {every - others} of the first {every} rows" if others else ""
-            column = f"the column {listed([name])} looks like {kind} lists{some}, and the script gets each as text"
+            column = f"the column {list_names([name])} looks like {kind} lists{some}, and the script gets each as text"
             if others:
                 column += ", of which some are no lists: put those right"
             if kind == "JSON":

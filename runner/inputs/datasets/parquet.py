@@ -15,7 +15,7 @@ from weakref import finalize
 from pydantic_core import from_json
 
 from runner.core.errors import DatasetError
-from runner.core.text import printable, shown
+from runner.core.text import describe, printable
 from runner.inputs.datasets.column_values import MAX_ROW, RowError, UnreadError
 from runner.inputs.datasets.location import is_url
 from runner.inputs.datasets.parquet_decoder import MEMORY, OVER, STEP, memory_ran_out
@@ -142,7 +142,7 @@ class ParquetRows:
 
     def _refusal(self, about: dict[str, Any]) -> str:
         if "repeated" in about:
-            return f"{self.name}: two columns are named {shown(about['repeated'], 60)}; rename one"
+            return f"{self.name}: two columns are named {describe(about['repeated'], 60)}; rename one"
         return f"{self.name} {about.get('refused', f'cannot be read as {self._kind}')}"
 
     def _ended(self) -> str:

@@ -21,7 +21,7 @@ from itertools import accumulate
 from time import monotonic, sleep
 from typing import Any, BinaryIO
 
-from runner.core.text import printable, shown
+from runner.core.text import describe, printable
 from runner.inputs.datasets.arrow_rows import lines, one_line, plain
 
 MEMORY = 448 << 20
@@ -57,7 +57,7 @@ def _decode(line: bytes, out: BinaryIO, path: str) -> None:
         import pyarrow.parquet as parquet
 
         source = _opened(path)
-        bound(MEMORY)
+        bound_memory(MEMORY)
         if path.lower().endswith(".arrow"):
             _arrow(source, asked, out)  # no results file is one, so that `at` is not asked for
             return
@@ -137,7 +137,7 @@ def _arrow(source: Any, asked: list[str] | None, out: BinaryIO) -> None:
     _tell(out, None)
 
 
-def bound(size: int) -> None:
+def bound_memory(size: int) -> None:
     """Nothing more than `size` bytes beside what is held now: more is refused, or ends the process with OVER."""
     import resource
 
@@ -271,8 +271,8 @@ class _Rows:
                 next(self._batches(_BATCHES[1]), None)
             except Exception as own:
                 if type(own) is type(error):
-                    return f"column {shown(column, 60)}: "
-        return f"column {shown(wanted[0], 60)}: " if len(wanted) == 1 else ""
+                    return f"column {describe(column, 60)}: "
+        return f"column {describe(wanted[0], 60)}: " if len(wanted) == 1 else ""
 
 
 def _reason(error: Exception) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.core.errors import PathError
-from runner.core.text import listed, printable, whole
+from runner.core.text import list_names, printable, whole
 from runner.inputs.datasets.json_array import Steps
 from sandboxes.wording import Message, Setting
 
@@ -106,7 +106,7 @@ def step_for(text: str, path: Path) -> str | Message:
     if {"columns", "data"} <= {*top.names} and any(one.path == "data" and one.kinds == {"["} for one in every):
         return f"holds a table of columns and data, as pandas writes it; {_conversion(path, 'split')}"
     if places := likely_places(text):
-        more = f"; arrays of objects are at {listed(places, _NAMED)}" if len(places) > 1 else ""
+        more = f"; arrays of objects are at {list_names(places, _NAMED)}" if len(places) > 1 else ""
         place = printable(places[0], 100)
         return Message(f"holds an object whose rows seem to be in `{place}`: give ", _rows(places[0]), more)
     if top.kinds == {"["} and below:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runner.core.errors import ColumnsError, MappingError
-from runner.core.text import listed, printable, suggestion, weight
+from runner.core.text import list_names, printable, suggestion, weight
 from runner.core.types import Case, Evaluator
-from runner.inputs.evaluators.column import BY_NAME, written
+from runner.inputs.evaluators.column import BY_NAME, column_text
 from runner.inputs.evaluators.mapping import Binding
 from runner.inputs.evaluators.parameters import about
 from runner.inputs.evaluators.roles import ALSO_SETTINGS
@@ -16,7 +16,7 @@ from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
     from runner.inputs.evaluators.foreign.module import ScriptModule
-    from runner.inputs.evaluators.foreign.reads import Key
+    from runner.inputs.evaluators.foreign.reads import ReadKey
 
 ROWS = 100
 """Rows that are looked at for a column that the first one lacks."""
@@ -72,8 +72,8 @@ def refuse_lacking(
         if column not in columns:
             path = _likely_path(column, row, named)
             near = _meant(path) if path or column.startswith("$") else suggestion(column, named[:COLUMNS])
-            there = f"the columns are {listed(named, _NAMED)}"
-            raise MappingError(f"{_place(name, rows)} has no {listed([column])} {use}{near}; {there}")
+            there = f"the columns are {list_names(named, _NAMED)}"
+            raise MappingError(f"{_place(name, rows)} has no {list_names([column])} {use}{near}; {there}")
 
 
 def _needs(binding: Binding) -> dict[str, str]:
@@ -162,7 +162,7 @@ def _error(
         dict(zip(optional, optional, strict=True)), [column for column in free if column not in likely.values()]
     )
     every = dict.fromkeys(parameters, PLACEHOLDER)
-    every |= {parameter: written(column) for parameter, column in likely.items()} | paths
+    every |= {parameter: column_text(column) for parameter, column in likely.items()} | paths
     every |= _of_example(evaluator, [one for one in free if one not in likely.values()])
     why = _why(name, own, lacking, every, settings, binding.by_role)
     parts = dict(_parts(evaluator, binding, dict.fromkeys(lacking, "") | likely, row, own))
@@ -175,9 +175,9 @@ def _error(
     for p in keys:
         if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p)):
             why += f"; {alone}"
-    why += "".join(f"; the script reads {listed(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
+    why += "".join(f"; the script reads {list_names(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
     several = {p: binding.keys[p] for p in lacking if p in binding.keys}
-    why += "".join(f"; the script reads {listed(read)} of it" for read in several.values())
+    why += "".join(f"; the script reads {list_names(read)} of it" for read in several.values())
     every = {one: path for name, path in every.items() for one, path in parts.get(name, {name: path}).items()}
     words = {
         p: columns[0] for p, columns in binding.others.items() if p in lacking and p in BY_NAME and columns[0] != p
@@ -206,7 +206,7 @@ def _of_example(evaluator: Evaluator, columns: list[str]) -> dict[str, str]:
     if "outputs" not in keys_of(evaluator.source, evaluator.entry, "example"):
         return {}
     column = likely_columns({"example": "reference"}, columns).get("example")
-    return {"example.outputs": PLACEHOLDER if column is None else written(column)}
+    return {"example.outputs": PLACEHOLDER if column is None else column_text(column)}
 
 
 def _may_be_meant(evaluator: Evaluator, parameter: str, names: Collection[str]) -> bool:
@@ -245,7 +245,7 @@ def _parts(
             close = {key: get_close_matches(key, own, 1, 0.8) for key in several}
             if not {*several}.isdisjoint(own):
                 name = binding.others.get(parameter, (parameter,))[0]
-                yield parameter, {f"{name}.{key}": written(n[0]) for key, n in close.items() if n}
+                yield parameter, {f"{name}.{key}": column_text(n[0]) for key, n in close.items() if n}
             continue
         read = object_keys(evaluator, parameter, binding.others.get(parameter, ()))
         # A column that is the output is not the reference, too, though both are read by its name.
@@ -253,12 +253,12 @@ def _parts(
         own = [one for one in every if one not in taken]
         if not column:
             if near := likely_columns(dict(zip(read, read, strict=True)), own):
-                yield parameter, {f"{parameter}.{key}": written(near.get(key, PLACEHOLDER)) for key in read}
+                yield parameter, {f"{parameter}.{key}": column_text(near.get(key, PLACEHOLDER)) for key in read}
         elif len(read) == 1 and (value is not None or read[0] in own):
-            yield parameter, {f"{parameter}.{read[0]}": written(read[0] if read[0] in own else column)}
+            yield parameter, {f"{parameter}.{read[0]}": column_text(read[0] if read[0] in own else column)}
         elif not {*read}.isdisjoint(own):
             close = {key: get_close_matches(key, own, 1, 0.6) for key in read}
-            yield parameter, {f"{parameter}.{key}": written(n[0]) if n else PLACEHOLDER for key, n in close.items()}
+            yield parameter, {f"{parameter}.{key}": column_text(n[0]) if n else PLACEHOLDER for key, n in close.items()}
 
 
 def _own_module(evaluator: Evaluator) -> ScriptModule | None:
@@ -270,7 +270,7 @@ def _own_module(evaluator: Evaluator) -> ScriptModule | None:
     return read_python(evaluator.source, evaluator.name)
 
 
-def row_keys_of(evaluator: Evaluator, parameter: str) -> list[Key]:
+def row_keys_of(evaluator: Evaluator, parameter: str) -> list[ReadKey]:
     """The keys that a function of no tool reads of a parameter: then it takes the row, or a part, as an object."""
     if (module := _own_module(evaluator)) is None:
         return []
@@ -305,7 +305,7 @@ def _all_rows(evaluator: Evaluator, parameter: str) -> str:
     )
 
 
-def of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:
+def of_row(keys: Sequence[ReadKey], columns: Sequence[str]) -> dict[str, str]:
     """
     What makes the object whose keys are read: all of the row, as "", or a column for each key, as ".answer".
 
@@ -321,7 +321,7 @@ def of_row(keys: Sequence[Key], columns: Sequence[str]) -> dict[str, str]:
     if not likely and lacking.keys() >= {*names}:
         return {}
     return {
-        f".{key.name}": written(likely.get(key.name, key.name)) if found else PLACEHOLDER
+        f".{key.name}": column_text(likely.get(key.name, key.name)) if found else PLACEHOLDER
         for key in keys
         if (found := key.name in likely or key.name not in lacking) or key.required
     }
@@ -368,11 +368,11 @@ def _why(
     words = []
     plain = [p for p, column in lacking.items() if column in (p, by_role.get(p)) and p not in settings]
     if plain:
-        words.append(f"no column for {listed(dict.fromkeys(by_role.get(p, p) for p in plain))}")
+        words.append(f"no column for {list_names(dict.fromkeys(by_role.get(p, p) for p in plain))}")
     for parameter, column in lacking.items():
         if parameter not in plain and parameter not in settings:
             is_path = column.startswith("$")
-            what = f"nothing at {listed([column])}" if is_path else f"no column {listed([column])}"
+            what = f"nothing at {list_names([column])}" if is_path else f"no column {list_names([column])}"
             words.append(f"{what}{_meant(likely[parameter])}, which `{by_role.get(parameter, parameter)}` is mapped to")
     text = f"{name} has {', and '.join(words)}" if words else ""
     for setting, declared in settings.items():
@@ -380,4 +380,4 @@ def _why(
     if plain == ["ctx"]:
         text += " (a script of Langfuse's page takes one; if it is such, make that its dialect, `langfuse`)"
     # Nothing in a message may be obeyed by a terminal, and a name may be long.
-    return f"{text}; the columns are {listed(columns, _NAMED)}" if columns else f"{text}; it has no columns"
+    return f"{text}; the columns are {list_names(columns, _NAMED)}" if columns else f"{text}; it has no columns"

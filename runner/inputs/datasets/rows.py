@@ -9,9 +9,16 @@ from typing import Any, NoReturn
 
 from runner.core.errors import PathError, WorkError
 from runner.core.settings import FileSettings
-from runner.core.text import printable, shown, whole
+from runner.core.text import describe, printable, whole
 from runner.core.types import Case
-from runner.inputs.datasets.column_values import MAX_DEPTH, RowError, copied, json_text, too_deep, without_binary
+from runner.inputs.datasets.column_values import (
+    MAX_DEPTH,
+    RowError,
+    copy_plain_row,
+    json_text,
+    too_deep,
+    without_binary,
+)
 from runner.inputs.datasets.frames import FrameRows
 from runner.inputs.datasets.ids import Ids
 from runner.inputs.datasets.notes import RowNotes
@@ -25,14 +32,14 @@ COLUMNS = ("input", "output", "reference", "metadata")
 _OWN = frozenset({"id", *COLUMNS})
 
 
-class Reading(FileSettings):
+class RowReading(FileSettings):
     """How a dataset's texts are read."""
 
     declared: tuple[str, ...] = ()
     """Columns of parameters that are declared as lists or objects, whose texts are read as such."""
 
 
-PLAIN = Reading()
+PLAIN = RowReading()
 """As a file is read where nobody says otherwise."""
 
 Row = tuple[str, "dict[str, Any] | RowError"]
@@ -59,7 +66,7 @@ def parse_json(text: str) -> Any:
 def columns(value: Any) -> dict[str, Any]:
     """`value`, if it is an object. Raises RowError."""
     if not isinstance(value, dict):
-        raise RowError(f'a row must be an object such as {{"output": …}}, not {shown(value, 60)}')
+        raise RowError(f'a row must be an object such as {{"output": …}}, not {describe(value, 60)}')
     return value
 
 
@@ -103,8 +110,8 @@ def as_json(
     if isinstance(row, RowError):
         raise row
     if not isinstance(row, Mapping):
-        raise RowError(f"a row must be a mapping, not {shown(row)}")
-    if (plain := copied(row)) is not None:
+        raise RowError(f"a row must be a mapping, not {describe(row)}")
+    if (plain := copy_plain_row(row)) is not None:
         return plain
     try:
         return read_json(json_text(row))
@@ -203,7 +210,7 @@ def json_value(name: str, text: str) -> Any:
         return parse_json(text)
     except RowError as error:
         step = "; Python's lists are no JSON: write them with json.dumps" if "'" in text else ""
-        raise RowError(f"column {shown(name, 60)}, {shown(text, 60)}: {error}{step}") from None
+        raise RowError(f"column {describe(name, 60)}, {describe(text, 60)}: {error}{step}") from None
 
 
 def own_id(row: dict[str, Any] | RowError, id_source: Source | None) -> str | None:
@@ -222,7 +229,7 @@ def cases_from_rows(
     rows: Iterable[Mapping[str, Any]],
     columns: Collection[str] | None = None,
     id_source: Source | None = None,
-    reading: Reading = PLAIN,
+    reading: RowReading = PLAIN,
     notes: RowNotes | None = None,
 ) -> Iterator[Case]:
     """
@@ -269,7 +276,7 @@ def _id(value: Any, number: int) -> str:
     if value is None:
         return str(number)
     if type(value) is not str and (isinstance(value, bool) or not isinstance(value, str | int | float)):
-        raise RowError(f"the id must be text or a number, not {shown(value)}")
+        raise RowError(f"the id must be text or a number, not {describe(value)}")
     text = value if isinstance(value, str) else str(value)
     if len(text) > MAX_ID:
         raise RowError(f"the id has {len(text):,} characters, over {MAX_ID:,}")
@@ -285,7 +292,7 @@ def _metadata(row: Mapping[str, Any], named: frozenset[str] = _OWN) -> dict[str,
     if own is None:
         return extra
     if not isinstance(own, dict):
-        raise RowError(f"metadata must be an object, not {shown(own)}; put a single value in a column of its own")
+        raise RowError(f"metadata must be an object, not {describe(own)}; put a single value in a column of its own")
     return {**extra, **own} if extra else own
 
 

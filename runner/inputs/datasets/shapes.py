@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runner.core.errors import EvaluatorError, InputError, MappingError, NoEntryError
-from runner.core.text import listed, printable, shown
+from runner.core.text import describe, list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.datasets.notes import kind_of_list
 from runner.inputs.datasets.required_columns import Cases, look
@@ -93,7 +93,7 @@ def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
     fit, best = fitting(error.entries, columns), likely(error.entries)
     if not fit or (best and fit[0] not in best):
         return error
-    words = listed([one.words for one in fit], 4)
+    words = list_names([one.words for one in fit], 4)
     several = "of each" if len(fit) > 1 else "of it"
     return EvaluatorError(
         f"{error.where} has no function `evaluate`; it defines {words}, and all parameters {several} are columns of "
@@ -166,7 +166,7 @@ def _of_references(name: str, evaluator: Evaluator, parameter: str, cell: str) -
     """What to do where a row has several references, as the text of a list."""
     line = best_of(evaluator, parameter, f"literal_eval({parameter})")
     return (
-        f"{name}: `{parameter}` is a text that looks like a list, such as {shown(cell, 60)}, and {evaluator.called} "
+        f"{name}: `{parameter}` is a text that looks like a list, such as {describe(cell, 60)}, and {evaluator.called} "
         "takes one text; for the best of several add these lines to the end of the script, and run that without a "
         f"name after it:\nfrom ast import literal_eval\n{line}"
     )
@@ -202,11 +202,12 @@ def _of_cells(
         one for one in values[texts[0]] if isinstance(one, str) and (kind_of_list(one) or ";" in one or "|" in one)
     )
     text = (
-        f"{name}: {listed(texts)} {'is a text that looks' if len(texts) < 2 else 'are texts that look'} like a list, "
-        f"such as {shown(first, 60)}, and {called} goes through it as a list, not through its characters"
+        f"{name}: {list_names(texts)} "
+        f"{'is a text that looks' if len(texts) < 2 else 'are texts that look'} like a list, "
+        f"such as {describe(first, 60)}, and {called} goes through it as a list, not through its characters"
     )
     if mixed := [p for p in texts if "" in kinds[p] and kinds[p] & {"Python", "JSON"}]:
-        text += f"; some of {listed(mixed)} are no lists: put those right"
+        text += f"; some of {list_names(mixed)} are no lists: put those right"
     if all(kinds[p] <= {"JSON", ""} and "JSON" in kinds[p] for p in texts):
         return Message(f"{text}; give ", Setting("json_columns", columns))
     lines, made = [], {}
@@ -222,7 +223,7 @@ def _of_one(name: str, evaluator: Evaluator, misfits: list[str], lists: list[str
     """What to do where some parameters have lists, and others a single value."""
     p = misfits[0]
     return (
-        f"{name}: `{p}` is {shown(values[p][0], 60)} in the first row, and {evaluator.called} takes a list there; "
+        f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {evaluator.called} takes a list there; "
         f"{_lines(evaluator, [], {one: f'[{one}]' for one in misfits})}"
     )
 
@@ -252,13 +253,14 @@ def _of_all(
     again = "" if called == "evaluate" else f", and run the script without `:{called}`"
     what = "takes lists, with a value for each row" if numbers or len(misfits) > 1 else "takes a list"
     text = (
-        f"{name}: `{p}` is {shown(values[p][0], 60)} in the first row, and {called} {what}, as of all rows together: "
+        f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {called} {what}, as of all "
+        "rows together: "
         f"{first}add these lines to the end of the script{again}:\n"
         f"def evaluate({own}): return {row}\n"
         f"def aggregate(results): return {figures}\n"
         "The figure of all rows is then `aggregate`: docs/how-to/aggregates.md"
     )
-    return text if equal else f"{text}. If {listed(misfits)} should be a list in each row, put the file right"
+    return text if equal else f"{text}. If {list_names(misfits)} should be a list in each row, put the file right"
 
 
 def _lines(evaluator: Evaluator, lines: list[str], made: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 from runner.core.errors import DatasetError
-from runner.core.text import printable, shown, whole
+from runner.core.text import describe, printable, whole
 from runner.inputs.datasets.conversions import spreadsheet
 
 SAMPLE = 1 << 16
@@ -111,7 +111,9 @@ def json_kind(start: str, name: str) -> str:
         several = end and not after.startswith("{") and _OBJECT.match(line) and _goes_on(line)
         return "objects" if several else "lines"
     if _HEADER.match(line) and not _is_json(line):
-        raise DatasetError(f"{name} is no JSON: it begins with {shown(line.strip(), 60)}; if it is CSV, {_csv(name)}")
+        raise DatasetError(
+            f"{name} is no JSON: it begins with {describe(line.strip(), 60)}; if it is CSV, {_csv(name)}"
+        )
     return "lines"
 
 

@@ -10,12 +10,12 @@ from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
 
 from runner.core.errors import DatasetError
-from runner.inputs.datasets.column_values import UNDECODED
+from runner.inputs.datasets.column_values import UNDECODED_BYTE
 from runner.inputs.datasets.work import ask
 from sandboxes.wording import Message, Setting
 
 BUFFER = 1 << 16
-PACKED = (".gz", ".zst")
+COMPRESSION_SUFFIXES = (".gz", ".zst")
 """Suffixes of files that are unpacked while they are read."""
 
 FREE = 256 << 20
@@ -35,7 +35,7 @@ _MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UT
 """Byte order marks; the longer one counts where another begins alike."""
 
 # The character that becomes this byte, which is not UTF-8: the row that it is in is refused, and no other.
-codecs.register_error(_BAD, lambda error: (chr(0xDC00 + UNDECODED), getattr(error, "end", 0)))
+codecs.register_error(_BAD, lambda error: (chr(0xDC00 + UNDECODED_BYTE), getattr(error, "end", 0)))
 
 
 def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[BufferedReader, str | None]:
@@ -78,7 +78,7 @@ def with_first_line(file: BufferedReader) -> BufferedReader:
     return BufferedReader(_Joined(start, file), 2 * BUFFER) if start else file
 
 
-def unpacked(file: BufferedReader, name: str, suffix: str) -> BufferedReader:
+def unpack(file: BufferedReader, name: str, suffix: str) -> BufferedReader:
     """The content of a compressed file. Raises DatasetError if nothing here can unpack it."""
     counted = _Counted(file)
     if suffix == ".gz":

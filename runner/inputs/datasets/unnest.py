@@ -12,8 +12,8 @@ from runner.core.text import printable
 from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.places import parse_place
-from runner.inputs.datasets.rows import Reading
-from runner.inputs.datasets.streams import PACKED, as_utf8, refuse_encoding
+from runner.inputs.datasets.rows import RowReading
+from runner.inputs.datasets.streams import COMPRESSION_SUFFIXES, as_utf8, refuse_encoding
 from runner.inputs.datasets.work import ask
 from sandboxes.wording import Message, Setting
 
@@ -26,7 +26,7 @@ def write_as_utf8(path: Path, encoding: str, target: Path) -> None:
     """
     if why := refuse_encoding(encoding):
         raise InputError(f"encoding={encoding!r} {why}")
-    if path.suffix in (*PACKED, ".parquet", ".arrow"):
+    if path.suffix in (*COMPRESSION_SUFFIXES, ".parquet", ".arrow"):
         raise DatasetError(f"{path.name} is no plain text, and has no encoding; send it without one, or unpacked")
     with path.open("rb") as file, target.open("xb") as made:
         text, _ = as_utf8(file, path.name, encoding)
@@ -44,7 +44,7 @@ def write_rows(path: str | os.PathLike[str], place: str, target: Path) -> None:
         parse_place(place)
     except PathError as error:
         raise InputError(Message(Setting("rows", place), f": {error}")) from None
-    with open_dataset(path, reading=Reading(rows=place)) as dataset, target.open("xb") as file:
+    with open_dataset(path, reading=RowReading(rows=place)) as dataset, target.open("xb") as file:
         for where, row in dataset.rows:
             ask()
             if isinstance(row, RowError):

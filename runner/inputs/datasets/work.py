@@ -11,7 +11,7 @@ class AbandonedError(Exception):
     """Nobody wants the work any more: its request is gone, or the server stops."""
 
 
-class Gone(Event):
+class AbandonEvent(Event):
     """Set once nobody wants the work; then it also does what the work asked for."""
 
     def __init__(self) -> None:
@@ -31,10 +31,10 @@ class Gone(Event):
             self.set()
 
 
-_gone: ContextVar[Gone | None] = ContextVar("gone", default=None)
+_gone: ContextVar[AbandonEvent | None] = ContextVar("gone", default=None)
 
 
-def until(gone: Gone) -> None:
+def until(gone: AbandonEvent) -> None:
     """From now on the work of this context ends once this is set."""
     _gone.set(gone)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable
+from runner.core.text import list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python_signature import expression
@@ -150,7 +150,7 @@ def next_step(
     from sandboxes.packages import is_own_file, is_unknown, which_package
 
     if fork := _of_fork(evaluator.source) if top == "verl" else []:
-        return one_file(f"verl's package brings no {listed(fork, 4)}, which a copy of your own has")
+        return one_file(f"verl's package brings no {list_names(fork, 4)}, which a copy of your own has")
     package = which_package(module)
     if package and _name(package) in {_name(line) for line in declared if ";" not in line}:
         return (
@@ -167,7 +167,7 @@ def next_step(
     if own == [module] or is_own_file(module):
         steps = [str(error.hint)]
     elif own:
-        files = listed(dict.fromkeys(name if name[0] == "." else _top(name) for name in own), 4)
+        files = list_names(dict.fromkeys(name if name[0] == "." else _top(name) for name in own), 4)
         steps = [one_file(f"of files of your own ({files}) nothing is taken along")]
     else:
         steps = []

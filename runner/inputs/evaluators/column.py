@@ -9,7 +9,7 @@ from runner.core.text import printable, suggestion
 
 if TYPE_CHECKING:
     from runner.inputs.evaluators.jsonpath import Path
-    from runner.inputs.evaluators.rfc9535 import Work
+    from runner.inputs.evaluators.rfc9535 import FilterWork
 
 BY_NAME = ("output", "reference", "input", "metadata", "id")
 """Parameters of these names bind by themselves. Other columns are keys of `metadata`."""
@@ -26,7 +26,7 @@ class Column:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.text = f"$.{name}" if name in BY_NAME else written(name)
+        self.text = f"$.{name}" if name in BY_NAME else column_text(name)
 
     keys = None
     """Those of a path."""
@@ -48,7 +48,7 @@ class Column:
             return None
         return frozenset({self.name} if self.name in BY_NAME else {self.name, "metadata"})
 
-    def value(self, document: Any, work: Work | None = None) -> Any:
+    def value(self, document: Any, work: FilterWork | None = None) -> Any:
         """The column's value. Raises PathError if the row has no such column."""
         columns = document if self.name in BY_NAME else document.get("metadata", {})
         if self.name not in columns:
@@ -91,7 +91,7 @@ def parse_source(text: str, *, trusted: bool = False) -> Source:
     return Column(text)
 
 
-def written(column: str) -> str:
+def column_text(column: str) -> str:
     """What to write in a mapping for a column, whatever its name is; terminals cannot obey it."""
     if is_bare(column) and column.isprintable() and column == column.strip() and len(column) <= MAX_NAME:
         return column

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from runner.core.text import shown, shown_json
+from runner.core.text import describe, shown_json
 from sandboxes.base import Language
 
 
@@ -41,7 +41,7 @@ _TYPESCRIPT = (
     "Object.fromEntries(Object.entries(result).flatMap(([a, one]) => "
     'Object.entries(one).map(([b, x]) => [a + "_" + b, x])))'
 )
-PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", shown, True, _PYTHON)
+PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", describe, True, _PYTHON)
 TYPESCRIPT = Dialect(
     "TypeScript", "null", "true", "false", "an array", "an object", "a boolean", shown_json, False, _TYPESCRIPT
 )

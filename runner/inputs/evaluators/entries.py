@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable, suggestion, whole
+from runner.core.text import list_names, printable, suggestion, whole
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS, REFERENCES, is_answer, plain_name
 from runner.inputs.evaluators.entrypoint import AGGREGATE, naming
@@ -126,13 +126,13 @@ def which(entries: Sequence[Entry], where: str) -> str:
     if not best:
         some = [one for one in entries if _may_score(one)]
         steps = [one.step for one in entries if one.step and one.scores][:2]
-        words = f"if {listed([one.words for one in some], 4)} scores a row, name it, such as " if some else ""
+        words = f"if {list_names([one.words for one in some], 4)} scores a row, name it, such as " if some else ""
         return "; ".join([*steps, *([words + naming(where, some[0].name)] if some else [])])
     first = best[0].name
     step = f'{naming(where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
     if len(best) == 1:
         return f"`{best[0].words}` likely scores a row: name it, {step}"
-    return f"{listed([one.words for one in best], 4)} likely score a row: name the one to run, such as {step}"
+    return f"{list_names([one.words for one in best], 4)} likely score a row: name the one to run, such as {step}"
 
 
 def _may_score(entry: Entry) -> bool:
@@ -430,13 +430,13 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
         if methods:
             return (
                 f"{where}: `{word}` is a class; name a method of it: "
-                f"{which(methods, where) or listed(e.name for e in methods)}"
+                f"{which(methods, where) or list_names(e.name for e in methods)}"
             )
         if is_abstract(script.methods(node).values()):
             below = [
                 one for one, kind in script.names.items() if isinstance(kind, ast.ClassDef) and _extends(kind, first)
             ]
-            step = f"name one that extends it: {listed(below, 6)}" if below else "name a class that extends it"
+            step = f"name one that extends it: {list_names(below, 6)}" if below else "name a class that extends it"
             return f"{where}: `{word}` is an abstract class, of which none can be made; {step}"
         init = "needs arguments, or has no method that takes a row"
         return f"{where}: `{word}` is a class that {init}; {own}: {naming(where, 'scorer')}"
@@ -445,7 +445,7 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
             f"{where}: the parameters of `{word}` cannot be seen without running the script; define "
             f"`def evaluate(output, reference): return {word}(output, reference)`, as it is to be called"
         )
-    found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'nothing that can be called'}"
+    found = which([*entries.values()], where) or f"it defines {list_names(entries, 6) or 'nothing that can be called'}"
     return f"{where} has no function `{word}`{suggestion(name, entries)}; {found}"
 
 

@@ -46,7 +46,7 @@ def _searches(evaluator: Evaluator) -> list[tuple[int, str]]:
         or not _MAYBE.search(evaluator.source)
     ):
         return []
-    from runner.inputs.evaluators.foreign.module import dotted, read_python  # here: few scripts look for files
+    from runner.inputs.evaluators.foreign.module import dotted_name, read_python  # here: few scripts look for files
 
     module = read_python(evaluator.source, evaluator.name)
     paths = any(what.partition(".")[0] == "pathlib" for what in module.imports.values())
@@ -55,7 +55,7 @@ def _searches(evaluator: Evaluator) -> list[tuple[int, str]]:
         caught = _caught(node) if isinstance(node, ast.Try) else ()
         for inner in (node, *caught):
             if isinstance(inner, ast.Call):
-                name = module.whole_name(dotted(inner.func))
+                name = module.whole_name(dotted_name(inner.func))
                 if words := _search(inner, name, paths, inner is not node):
                     found.append((inner.lineno, words))
     return sorted(found)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from pydantic import Field, ValidationError
 
 from runner.core.errors import EvaluatorError, PathError
-from runner.core.text import listed, printable, shown, suggestion, whole
+from runner.core.text import describe, list_names, printable, suggestion, whole
 from runner.core.types import Categorical, Continuous, Freeform, InputMapping, OutputConfig, ParameterSpec
 from runner.inputs.evaluators.column import parse_source
 from runner.inputs.evaluators.parameters import read_parameters
@@ -123,7 +123,9 @@ def _refuse_misspelled(lines: list[str], where: str, mark: str) -> None:
             if "".join(inner.split()) in ("#///", "/////"):
                 raise EvaluatorError(f"{where}:{n}: a header ends with `{last}` and nothing else; this is {inner!r}")
             if inner != mark and not inner.startswith(f"{mark} "):
-                raise EvaluatorError(f"{where}:{n}: a header's lines begin with `{mark} `; this is {shown(inner, 60)}")
+                raise EvaluatorError(
+                    f"{where}:{n}: a header's lines begin with `{mark} `; this is {describe(inner, 60)}"
+                )
         raise EvaluatorError(f"{where}:{at + 1}: the header has no end; write a line `{last}` below its last line")
 
 
@@ -183,7 +185,9 @@ class _Reader:
         for key in table:
             if key not in known:
                 hint = suggestion(key, known)
-                self._refuse(key, f"{name} has the unknown key {shown(key, 60)}{hint}; known are {listed(known)}")
+                self._refuse(
+                    key, f"{name} has the unknown key {describe(key, 60)}{hint}; known are {list_names(known)}"
+                )
 
     def _requires_python(self, value: Any) -> str | None:
         if value is None:
@@ -194,7 +198,7 @@ class _Reader:
         try:
             return normal_versions(text)
         except ValueError:
-            self._refuse("requires-python", f'{shown(value, 60)} is not a version specifier, such as ">=3.11"')
+            self._refuse("requires-python", f'{describe(value, 60)} is not a version specifier, such as ">=3.11"')
 
     def _packages(self, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or len(value) > MAX_ENTRIES:
@@ -210,7 +214,7 @@ class _Reader:
             try:
                 packages.append(str(Requirement(self._text_of("dependencies", item))))
             except InvalidRequirement:
-                self._refuse("dependencies", f'{shown(item, 60)} is not a requirement, such as "numpy>=2"')
+                self._refuse("dependencies", f'{describe(item, 60)} is not a requirement, such as "numpy>=2"')
         return tuple(packages)
 
     def _word(self, key: str, table: Mapping[str, Any]) -> str | None:
@@ -219,12 +223,12 @@ class _Reader:
 
     def _flag(self, key: str, value: Any) -> bool:
         if not isinstance(value, bool):
-            self._refuse(key, f"`{key}` must be true or false, not {shown(value, 60)}")
+            self._refuse(key, f"`{key}` must be true or false, not {describe(value, 60)}")
         return value
 
     def _text_of(self, key: str, value: Any) -> str:
         if not isinstance(value, str) or len(value) > MAX_TEXT:
-            self._refuse(key, f"`{key}` must be text of at most {MAX_TEXT:,} characters, not {shown(value, 60)}")
+            self._refuse(key, f"`{key}` must be text of at most {MAX_TEXT:,} characters, not {describe(value, 60)}")
         return value
 
     def _outputs(self, table: Mapping[str, Any]) -> dict[str, OutputConfig]:
@@ -237,7 +241,7 @@ class _Reader:
             self._refuse("outputs", f"`outputs` must be a table of at most {MAX_ENTRIES} names")
         for name in named:
             if not name.strip() or len(name) > 100:
-                self._refuse("outputs", f"the output {shown(name, 60)} must have a name of 1 to 100 characters")
+                self._refuse("outputs", f"the output {describe(name, 60)} must have a name of 1 to 100 characters")
         return {name: self._output(f"outputs.{name}", value) for name, value in named.items()}
 
     def _output(self, name: str, value: Any) -> OutputConfig:
@@ -284,7 +288,7 @@ class _Reader:
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            self._refuse(name, f"`mapping.{printable(name, 60)}`: {shown(value, 60)} is not a JSON value")
+            self._refuse(name, f"`mapping.{printable(name, 60)}`: {describe(value, 60)} is not a JSON value")
         return value
 
 

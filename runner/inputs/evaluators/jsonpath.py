@@ -26,8 +26,8 @@ from jsonpath.selectors import (
 )
 
 from runner.core.errors import PathError
-from runner.core.text import listed, printable
-from runner.inputs.evaluators.rfc9535 import ENVIRONMENT, MATCHING, Work, check_filters, counted
+from runner.core.text import list_names, printable
+from runner.inputs.evaluators.rfc9535 import ENVIRONMENT, MATCHING, FilterWork, check_filters, count_work
 
 MAX_PATH = 1000
 """Characters of a path."""
@@ -91,16 +91,16 @@ class Path:
                 return None
         return tuple(found)
 
-    def value(self, document: Any, work: Work | None = None) -> Any:
+    def value(self, document: Any, work: FilterWork | None = None) -> Any:
         """
         The match of a singular path, or the list of every match. Raises NoMatchError, PathError.
 
         `work` is that of all paths of a row; None: a path that may match many has some of its own.
         """
         if self.keys is None:
-            work = work or Work()
+            work = work or FilterWork()
             work.path = self.text
-            with counted(work):
+            with count_work(work):
                 every = list(self._matches(document, work))
             return work.take(every)
         value = document
@@ -116,7 +116,7 @@ class Path:
             work.take(value)
         return value
 
-    def _matches(self, document: Any, work: Work) -> Sequence[Any]:
+    def _matches(self, document: Any, work: FilterWork) -> Sequence[Any]:
         values = [document]
         for segment in self._query.segments:
             found: list[Any] = []
@@ -133,7 +133,7 @@ class Path:
         keys = (self.keys or ())[:at]
         place = "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{printable(key, 60)}" for key in keys)
         if isinstance(value, dict):
-            what = f"has the keys {listed(value)}" if value else "is an empty object"
+            what = f"has the keys {list_names(value)}" if value else "is an empty object"
         elif isinstance(value, list):
             what = f"is a list of {len(value):,}"
         elif isinstance(value, str):

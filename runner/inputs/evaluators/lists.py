@@ -59,7 +59,7 @@ class ListUse(NamedTuple):
     """True if it is asked what a text alone has, such as `lower`."""
 
 
-def nested(module: ScriptModule, entry: str, parameters: Sequence[str]) -> dict[str, str]:
+def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str]) -> dict[str, str]:
     """By parameter that is a list of lists, the function of the script that goes through each of these."""
     function, found = module.definition(entry), dict[str, str]()
     for loop in ast.walk(function) if function is not None else ():

@@ -11,7 +11,7 @@ from typing import NoReturn, TypedDict
 
 import templates
 from runner.core.errors import EvaluatorError
-from runner.core.text import CHECK, close_name, printable, shown, suggestion, whole
+from runner.core.text import CHECK, close_name, describe, printable, suggestion, whole
 from runner.core.types import DialectFailures, Evaluator, Parameter, ParameterSpec
 from runner.inputs.evaluators.beside import files_beside, refuse_strangers
 from runner.inputs.evaluators.header import read_header
@@ -212,7 +212,7 @@ def _refuse_cookie(text: str, where: str) -> None:
     for number, line in enumerate(text.split("\n", 2)[:2], 1):
         if cookie := _COOKIE.match(line):
             if cookie[1].lower().replace("_", "-") not in _UTF8:
-                declared = shown(cookie[1], 40)
+                declared = describe(cookie[1], 40)
                 raise EvaluatorError(f"{where}:{number}: the encoding is declared as {declared}; save it as UTF-8")
             return
         if line.strip() and not line.lstrip().startswith("#"):

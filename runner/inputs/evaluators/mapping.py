@@ -9,15 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from runner.core.errors import MappingError, PathError
-from runner.core.text import listed, printable, shown, suggestion
+from runner.core.text import describe, list_names, printable, suggestion
 from runner.core.types import Case, Evaluator, InputMapping, Parameter, ParameterSpec
-from runner.inputs.evaluators.column import BY_NAME, Column, Source, needed_column, parse_source, written
-from runner.inputs.evaluators.parameters import NotAcceptedError, accepted, as_json
-from runner.inputs.evaluators.roles import ROLES, Resolved, resolve, unknown
+from runner.inputs.evaluators.column import BY_NAME, Column, Source, column_text, needed_column, parse_source
+from runner.inputs.evaluators.parameters import NotAcceptedError, as_json, coerce_value
+from runner.inputs.evaluators.roles import ROLES, ResolvedMapping, resolve, unknown
 from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
-    from runner.inputs.evaluators.rfc9535 import Work
+    from runner.inputs.evaluators.rfc9535 import FilterWork
 
 _ABSENT = object()
 _FEW = 16
@@ -74,7 +74,7 @@ class Binding:
         self,
         sources: Iterable[_Source],
         timeout: float | None = None,
-        resolved: Resolved | None = None,
+        resolved: ResolvedMapping | None = None,
     ) -> None:
         self._timeout = timeout
         self.roles: Mapping[str, str] = {} if resolved is None else resolved.roles
@@ -126,7 +126,7 @@ class Binding:
                 positional.append(value)
         return tuple(positional), keywords
 
-    def _work(self) -> Work:
+    def _work(self) -> FilterWork:
         from runner.inputs.evaluators.rfc9535 import work_of  # here: few evaluators need it, and its import is long
 
         return work_of(self._timeout)
@@ -266,17 +266,17 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: 
     sources = (one for parameter in parameters for one in _sources(parameter, evaluator, asked))
     binding = Binding(sources, timeout, resolved)
     if evaluator.dialect is not None and (others := [one.name for one in parameters[len(evaluator.parameters) :]]):
-        from runner.inputs.evaluators.foreign.taken import unread  # here: as above
+        from runner.inputs.evaluators.foreign.accepted_names import unread  # here: as above
 
         binding.notes += [note] if (note := unread(evaluator, others)) else []
     return binding
 
 
-def _unread(resolved: Resolved) -> Iterator[str]:
+def _unread(resolved: ResolvedMapping) -> Iterator[str]:
     for role, value in resolved.unread.items():
         others = unknown(resolved.evaluator, resolved.roles)
-        step = f"; if {listed(others, 3)} does, map it by its own name" if others else ""
-        source = listed([value]) if isinstance(value, str) else "its value"
+        step = f"; if {list_names(others, 3)} does, map it by its own name" if others else ""
+        source = list_names([value]) if isinstance(value, str) else "its value"
         yield f"no parameter of {_signature(resolved.evaluator)} takes `{role}`, and {source} is not read for it{step}"
 
 
@@ -388,7 +388,7 @@ def _literal(name: str, value: Any) -> Any:
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
-        raise MappingError(f"`{name}`: the literal {shown(value, 60)} is not a JSON value") from None
+        raise MappingError(f"`{name}`: the literal {describe(value, 60)} is not a JSON value") from None
 
 
 def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
@@ -397,23 +397,23 @@ def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
         head, dot, key = name.partition(".")
         if name in names or (dot and key and head in names):
             continue
-        if (why := dropped(evaluator, name)) is not None:
+        if (why := drop_reason(evaluator, name)) is not None:
             raise MappingError(why)
         if not evaluator.accepts_any:
             if name in ROLES:
                 why = f", nor one that is known to take it; {_step(evaluator, mapping.paths.get(name))}"
             else:
-                why = f"{suggestion(name, (*names, *ROLES))}; its parameters are {listed(names)}"
+                why = f"{suggestion(name, (*names, *ROLES))}; its parameters are {list_names(names)}"
             raise MappingError(f"{_signature(evaluator)} has no parameter `{printable(name, 60)}`{why}")
         if not _DOTTED.fullmatch(name):
             raise MappingError(f"`{printable(name, 60)}` cannot be a parameter's name; use letters, digits and _")
 
 
-def dropped(evaluator: Evaluator, name: str) -> str | None:
+def drop_reason(evaluator: Evaluator, name: str) -> str | None:
     """Why a script of another tool would never see what is mapped to a name beside a row's; None if it may."""
     if evaluator.dialect is None or name.partition(".")[0] in {*_aliases(evaluator), *BY_NAME}:
         return None
-    from runner.inputs.evaluators.foreign.taken import refusal  # here: few mappings name what no row has
+    from runner.inputs.evaluators.foreign.accepted_names import refusal  # here: few mappings name what no row has
 
     return refusal(evaluator, name)
 
@@ -422,9 +422,9 @@ def _step(evaluator: Evaluator, column: str | None) -> str:
     """What to do about a role that nothing is known to take."""
     if others := unknown(evaluator, {}):
         own = Setting("mapping.paths", {others[0]: printable(column or "COLUMN")})
-        return f"map the one that does by its own name ({listed(others)}), such as {own}"
+        return f"map the one that does by its own name ({list_names(others)}), such as {own}"
     names = [one.name for one in evaluator.parameters]
-    return f"leave it out, or map one that there is ({listed(names)})" if names else "leave it out"
+    return f"leave it out, or map one that there is ({list_names(names)})" if names else "leave it out"
 
 
 def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
@@ -435,7 +435,7 @@ def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
     heads = {name: name.partition(".")[0] for name in names}
     others = {name: head for name, head in heads.items() if head not in known and name not in known}
     if evaluator.dialect is not None and others:
-        from runner.inputs.evaluators.foreign.taken import splits  # here: as above
+        from runner.inputs.evaluators.foreign.accepted_names import splits  # here: as above
 
         others = {name: name if splits(evaluator, head) else head for name, head in others.items()}
     return [Parameter(name=name) for name in dict.fromkeys(others.values())]
@@ -446,7 +446,7 @@ def _document(case: Case) -> dict[str, Any]:
     return {column: getattr(case, column) for column in BY_NAME if column in case.present}
 
 
-def _value(source: _Source, document: dict[str, Any], case: Case, work: Work | None) -> Any:
+def _value(source: _Source, document: dict[str, Any], case: Case, work: FilterWork | None) -> Any:
     """The parameter's value in this case, or _ABSENT. Raises MappingError for this row."""
     name = source.name
     if source.names:
@@ -478,7 +478,7 @@ def _has(case: Case, column: str) -> bool:
 
 def _accepted(name: str, declared: ParameterSpec | None, value: Any) -> Any:
     try:
-        return value if declared is None else accepted(declared, value)
+        return value if declared is None else coerce_value(declared, value)
     except NotAcceptedError as error:
         raise MappingError(f"`{name}` {error}") from None
 
@@ -509,7 +509,7 @@ def _is_literal(source: _Source) -> bool:
     return not (source.path or source.names)
 
 
-def _look_up(path: Source, document: dict[str, Any], name: str, case: Case, work: Work | None) -> Any:
+def _look_up(path: Source, document: dict[str, Any], name: str, case: Case, work: FilterWork | None) -> Any:
     if path.first == "id":  # every row has one, be it the row's number
         document = {"id": case.id}
     try:
@@ -549,8 +549,8 @@ def _for_all(name: str) -> Setting:
 def _others(case: Case) -> str:
     """The columns that could be mapped."""
     own = [column for column in BY_NAME if column in case.present - {"id", "metadata"}]
-    every = map(written, (*own, *case.metadata, *case.unread))
-    return f" (it has {listed(every)})" if own or case.metadata or case.unread else ""
+    every = map(column_text, (*own, *case.metadata, *case.unread))
+    return f" (it has {list_names(every)})" if own or case.metadata or case.unread else ""
 
 
 def _words(source: _Source) -> str:
@@ -558,4 +558,4 @@ def _words(source: _Source) -> str:
         default = "" if source.literal is None else f" {as_json(source.literal)}"
         names = " or ".join(one.text for one in source.places)
         return f"{names} (by name{'' if source.required else f', else its default{default}'})"
-    return source.path.text if source.path else f"literal {shown(source.literal, 60)}"
+    return source.path.text if source.path else f"literal {describe(source.literal, 60)}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Literal, NoReturn, get_args
 
-from runner.core.text import listed, printable, shown, suggestion
+from runner.core.text import describe, list_names, printable, suggestion
 from runner.core.types import JsonType, ParameterSpec
 
 MAX_DECLARED = 64
@@ -31,7 +31,7 @@ class NotAcceptedError(ValueError):
     """A value is not what its parameter takes; the message goes on from the parameter's name."""
 
 
-def accepted(declared: ParameterSpec, value: Any) -> Any:
+def coerce_value(declared: ParameterSpec, value: Any) -> Any:
     """
     The value as `evaluate` gets it: where an integer is wanted, and no other number would do, 3.0 is 3.
 
@@ -39,7 +39,7 @@ def accepted(declared: ParameterSpec, value: Any) -> Any:
     """
     if not _fits(declared, value):
         near = suggestion(value, map(str, declared.choices)) if isinstance(value, str) else ""
-        raise NotAcceptedError(f"must be {expected(declared)}, not {shown(value, 60)}{near}")
+        raise NotAcceptedError(f"must be {describe_values(declared)}, not {describe(value, 60)}{near}")
     if isinstance(value, dict):
         _refuse_content(declared, value)
     if isinstance(value, float) and value.is_integer() and not {"number", "any"} & set(declared.types):
@@ -51,7 +51,9 @@ def _refuse_content(declared: ParameterSpec, value: dict[str, Any]) -> None:
     for key in value if declared.keys else ():
         if key not in declared.keys:
             near = suggestion(key, declared.keys)
-            raise NotAcceptedError(f"has the unknown key {shown(key, 60)}{near}; known are {listed(declared.keys, 20)}")
+            raise NotAcceptedError(
+                f"has the unknown key {describe(key, 60)}{near}; known are {list_names(declared.keys, 20)}"
+            )
     tables = [value] if declared.values else []
     for table in tables:
         for key, inner in table.items():
@@ -59,11 +61,11 @@ def _refuse_content(declared: ParameterSpec, value: dict[str, Any]) -> None:
                 tables.append(inner)
             elif not (_is(inner, "number") and _within(declared, inner)):
                 wanted = _bounded("a number", "number", declared)
-                raise NotAcceptedError(f"must have {wanted} at {shown(key, 60)}, not {shown(inner, 60)}")
+                raise NotAcceptedError(f"must have {wanted} at {describe(key, 60)}, not {describe(inner, 60)}")
     least = declared.some_above
     if least is not None and not any(_is(one, "number") and one > least for table in tables for one in table.values()):
-        where = f", for one of {listed(declared.keys, 20)}" if declared.keys else ""
-        raise NotAcceptedError(f"must have a number above {least:g}{where}, not {shown(value, 60)}")
+        where = f", for one of {list_names(declared.keys, 20)}" if declared.keys else ""
+        raise NotAcceptedError(f"must have a number above {least:g}{where}, not {describe(value, 60)}")
 
 
 def _within(declared: ParameterSpec, value: Any) -> bool:
@@ -71,7 +73,7 @@ def _within(declared: ParameterSpec, value: Any) -> bool:
     return (low is None or value >= low) and (high is None or value <= high)
 
 
-def expected(declared: ParameterSpec) -> str:
+def describe_values(declared: ParameterSpec) -> str:
     """The accepted values, in words: `a number from 0 to 1, or null`."""
     if declared.choices:
         known = ", ".join(as_json(choice) for choice in declared.choices)
@@ -86,7 +88,7 @@ def about(declared: ParameterSpec) -> str:
     """All that is declared, on one line: what it takes, its default, its description."""
     default = "" if declared.default is None else f", default {as_json(declared.default)}"
     said = " ".join(declared.description.split())
-    return f"{expected(declared)}{default}{'; ' if said else ''}{said}"
+    return f"{describe_values(declared)}{default}{'; ' if said else ''}{said}"
 
 
 def as_json(value: Any, limit: int = 60) -> str:
@@ -110,7 +112,7 @@ def _declared(name: str, value: Any, refuse: Callable[[str, str], NoReturn]) -> 
         wrong(' must be a table such as {type = "number", default = 0.5, description = "…"}')
     for key in value:
         if key not in _KEYS:
-            wrong(f" has the unknown key {shown(key, 60)}{suggestion(key, _KEYS)}; known are {listed(_KEYS)}")
+            wrong(f" has the unknown key {describe(key, 60)}{suggestion(key, _KEYS)}; known are {list_names(_KEYS)}")
     description = value.get("description", "")
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:
         wrong(f": description must be text of at most {MAX_DESCRIPTION:,} characters")
@@ -133,11 +135,11 @@ def _declared(name: str, value: Any, refuse: Callable[[str, str], NoReturn]) -> 
 def _types(value: Any, wrong: Callable[[str], NoReturn]) -> tuple[JsonType, ...]:
     named = [value] if isinstance(value, str) else value
     if not isinstance(named, list) or not 0 < len(named) <= len(_TYPES):
-        wrong(f": type must be one of {listed(_TYPES)}, or a list of them")
+        wrong(f": type must be one of {list_names(_TYPES)}, or a list of them")
     for kind in named:
         if kind not in _TYPES:
             near = suggestion(kind, _TYPES) if isinstance(kind, str) else ""
-            wrong(f": {shown(kind, 60)} is not a type{near}; known are {listed(_TYPES)}")
+            wrong(f": {describe(kind, 60)} is not a type{near}; known are {list_names(_TYPES)}")
     return tuple(dict.fromkeys(named))
 
 
@@ -156,7 +158,7 @@ def _names(value: Any, wrong: Callable[[str], NoReturn]) -> tuple[str, ...]:
 
 def _values(value: Any, wrong: Callable[[str], NoReturn]) -> Literal["number"] | None:
     if value not in (None, "number"):
-        wrong(f': values must be "number", not {shown(value, 60)}')
+        wrong(f': values must be "number", not {describe(value, 60)}')
     return "number" if value else None
 
 
@@ -167,7 +169,7 @@ def _bound(key: str, value: dict[str, Any], wrong: Callable[[str], NoReturn]) ->
             return None if bound is None else float(bound)
     except OverflowError:  # an integer beyond the range of a float
         pass
-    wrong(f": {key} must be a finite number, not {shown(bound, 60)}")
+    wrong(f": {key} must be a finite number, not {describe(bound, 60)}")
 
 
 def _refuse_contradiction(found: ParameterSpec, wrong: Callable[[str], NoReturn]) -> None:
@@ -175,27 +177,27 @@ def _refuse_contradiction(found: ParameterSpec, wrong: Callable[[str], NoReturn]
     if low is not None and high is not None and low > high:
         wrong(f": minimum {low:g} is above maximum {high:g}")
     if (found.keys or found.values) and "object" not in found.types:
-        wrong(f": keys and values are for objects, and the type is {listed(found.types)}")
+        wrong(f": keys and values are for objects, and the type is {list_names(found.types)}")
     if found.some_above is not None and not found.values:
         wrong(': some_above is for objects of numbers; add values = "number"')
     if (low is not None or high is not None) and not found.values and not {"number", "integer"} & set(found.types):
-        wrong(f": minimum and maximum are for numbers, and the type is {listed(found.types)}")
+        wrong(f": minimum and maximum are for numbers, and the type is {list_names(found.types)}")
     for choice in found.choices:
         try:
-            accepted(found, choice)
+            coerce_value(found, choice)
         except NotAcceptedError:
             plain = found.model_copy(update={"choices": ()})
-            wrong(f": the choice {shown(choice, 60)} is not {expected(plain)}")
+            wrong(f": the choice {describe(choice, 60)} is not {describe_values(plain)}")
 
 
 def _default(found: ParameterSpec, value: Any, wrong: Callable[[str], NoReturn]) -> Any:
     try:
         json.dumps(value, allow_nan=False)
-        return accepted(found, value)
+        return coerce_value(found, value)
     except NotAcceptedError as error:
         wrong(f": the default {error}")
     except (TypeError, ValueError, RecursionError):
-        wrong(f": the default {shown(value, 60)} is not a JSON value")
+        wrong(f": the default {describe(value, 60)} is not a JSON value")
 
 
 def _fits(declared: ParameterSpec, value: Any) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, pointed, printable, suggestion, whole
+from runner.core.text import list_names, point_at, printable, suggestion, whole
 from runner.core.types import Aggregate, Parameter
 from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
 
@@ -133,7 +133,7 @@ def _syntax_message(error: SyntaxError, source: str, where: str) -> str:
     """File, line and column, what is wrong, and the line itself with a caret below the place."""
     lines = source.split("\n")
     line = min(max(error.lineno or 1, 1), len(lines))
-    message = pointed(where, source, line, error.offset or 1, error.msg)
+    message = point_at(where, source, line, error.offset or 1, error.msg)
     if _NEWER.search(lines[line - 1]) or "f-string" in error.msg:
         running = ".".join(map(str, sys.version_info[:2]))
         message += f"\n    Syntax newer than Python {running}, on which evalcell runs here, cannot be read."
@@ -301,7 +301,7 @@ def _near_miss(tree: ast.Module, functions: dict[str, CallableNode]) -> str:
     close = [name for name in lines if name.lower() == NAME or suggestion(name.lower(), [NAME])]
     if close:
         return f" (line {lines[close[0]]} defines `{printable(close[0], 60)}`)"
-    return f" (it defines {listed(lines, 4)})" if lines else ""
+    return f" (it defines {list_names(lines, 4)})" if lines else ""
 
 
 def _docstring(tree: ast.Module, found: CallableNode) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from runner.core.errors import InputError
-from runner.core.text import printable, read_bounded, shown, whole
+from runner.core.text import describe, printable, read_bounded, whole
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.wording import Message, Setting
 
@@ -68,7 +68,7 @@ def _lines(path: str, named: str, top: str, read: list[str]) -> Iterator[str]:
         if nested := _NESTED.fullmatch(line):
             inner = os.path.join(os.path.dirname(path), nested["file"].strip())
             if not _is_below(inner, top):
-                raise InputError(f"{where}: {shown(line, 80)} is outside of the file's folder; copy its lines here")
+                raise InputError(f"{where}: {describe(line, 80)} is outside of the file's folder; copy its lines here")
             yield from _lines(inner, f"{where}, -r", top, read)
         elif line:
             yield _requirement(line, where)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Unpack
 
 import templates
 from runner.core.errors import EvaluatorError
-from runner.core.text import printable, shown, whole
+from runner.core.text import describe, printable, whole
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.beside import refuse_strangers
 from runner.inputs.evaluators.dialect import DIALECTS
@@ -22,7 +22,7 @@ from sandboxes.wording import Message, Setting
 
 DEFAULT = "wasm"
 
-STORED = "store:"
+STORE_PREFIX = "store:"
 """What a stored dataset is asked for with: `store:rows`. No dataset's file has such a name: it would have a suffix."""
 _REFERENCE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}@(latest|[0-9]{1,9}|[0-9a-f]{6,12})")
 
@@ -46,7 +46,7 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
     """
     if not isinstance(name, str | os.PathLike):
         raise EvaluatorError(
-            f"an evaluator is a script's path, a template's name, a function or an Evaluator, not {shown(name, 60)}"
+            f"an evaluator is a script's path, a template's name, a function or an Evaluator, not {describe(name, 60)}"
         )
     path = os.fspath(name)
     if is_path(path):

@@ -56,7 +56,7 @@ class Swallow(NamedTuple):
     """What the explanation that it gives with the score begins with, as far as its text tells it."""
 
 
-def swallowed(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
+def swallowed_errors(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
     """
     By score or label that a Python script gives in place of any exception: where it does.
 
@@ -174,10 +174,10 @@ def handed_on(evaluator: Evaluator) -> tuple[str, str]:
 def _bracketed(evaluator: Evaluator, given: str) -> tuple[str, str]:
     """The arguments of a call, with brackets where it takes a list of what a row likely has, and what to say of it."""
     from runner.inputs.evaluators.foreign.module import read_python  # here: few functions return several values
-    from runner.inputs.evaluators.lists import nested
+    from runner.inputs.evaluators.lists import list_parameters
 
     names = [one.name for one in evaluator.parameters if one.required]
-    if not (inner := nested(read_python(evaluator.source, evaluator.name), evaluator.called, names)):
+    if not (inner := list_parameters(read_python(evaluator.source, evaluator.name), evaluator.called, names)):
         return given, ""
     made = [f"[{one}]" if one in inner else one for one in given.split(", ")]
     by = next(iter(inner.values()))

@@ -50,7 +50,7 @@ _SIZE = 80
 
 
 @dataclass(slots=True)
-class Work:
+class FilterWork:
     """What paths do in one row, and what they keep for that time."""
 
     most: int = PLACES
@@ -82,25 +82,25 @@ class Work:
         if key not in self.automata:
             if len(self.automata) >= _AUTOMATA:
                 self.automata.clear()
-            program = iregexp.compiled(pattern)
+            program = iregexp.compile_pattern(pattern)
             self.spend(1 + len(pattern))
             self.automata[key] = None if program is None else Automaton(program, self.spend, whole=whole)
         return self.automata[key]
 
 
-def work_of(timeout: float | None) -> Work:
+def work_of(timeout: float | None) -> FilterWork:
     """That of a mapping, for a row whose call has this timeout."""
     if timeout is None:
-        return Work()
+        return FilterWork()
     most = int(min(max(timeout * _SECOND, MIN_PLACES), MAX_PLACES))
-    return Work(most, "narrow it" if most == MAX_PLACES else f"narrow it, or raise {Setting('limits.timeout')}")
+    return FilterWork(most, "narrow it" if most == MAX_PLACES else f"narrow it, or raise {Setting('limits.timeout')}")
 
 
-_WORK: ContextVar[Work] = ContextVar("work of a path")
+_WORK: ContextVar[FilterWork] = ContextVar("work of a path")
 
 
 @contextmanager
-def counted(work: Work) -> Iterator[Work]:
+def count_work(work: FilterWork) -> Iterator[FilterWork]:
     """Filters count what they do here. The library hands a function of a filter nothing but its arguments."""
     token = _WORK.set(work)
     try:
@@ -180,7 +180,7 @@ def check_filters(query: JSONPath) -> None:
         if isinstance(part, InfixExpression) and part.operator not in _OPERATORS:
             raise ValueError("it has an operator that is none of the standard")
         if isinstance(part, FunctionExtension) and part.name in MATCHING and isinstance(part.args[1], StringLiteral):
-            iregexp.compiled(part.args[1].value)
+            iregexp.compile_pattern(part.args[1].value)
 
 
 def _same(left: object, right: object) -> bool:

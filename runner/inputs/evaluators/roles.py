@@ -25,7 +25,7 @@ ALSO_SETTINGS = frozenset(_SETTINGS.split())
 """Customary names of columns that are as often those of settings, where a parameter has a default."""
 
 
-class Resolved(NamedTuple):
+class ResolvedMapping(NamedTuple):
     """A mapping in the words of one evaluator."""
 
     evaluator: Evaluator
@@ -40,7 +40,7 @@ class Resolved(NamedTuple):
     """Roles that no parameter takes, with what they were mapped to."""
 
 
-def resolve(evaluator: Evaluator, asked: InputMapping) -> Resolved:
+def resolve(evaluator: Evaluator, asked: InputMapping) -> ResolvedMapping:
     """
     Give the parameters that take a role what it is mapped to, but those that are mapped by their own names.
 
@@ -60,7 +60,7 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> Resolved:
         by_role |= {name: role for name, role in roles.items() if role in map(_plain, wanted)}
     by_role = {name: role for name, role in by_role.items() if name not in mapped and role not in own}
     if not wanted:
-        return Resolved(evaluator, asked, roles, by_role, {})
+        return ResolvedMapping(evaluator, asked, roles, by_role, {})
     paths, literals, headed = dict(asked.paths), dict(asked.literals), dict(evaluator.mapping.paths)
     unread: dict[str, Any] = {}
     also: dict[str, str] = {}
@@ -83,7 +83,7 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> Resolved:
         if not takers and not parts:
             unread[word] = value
     if unread.keys() == names.keys():
-        return Resolved(evaluator, asked, roles, by_role, {})
+        return ResolvedMapping(evaluator, asked, roles, by_role, {})
     if headed != evaluator.mapping.paths:
         mapping = InputMapping(paths=headed, literals=evaluator.mapping.literals)
         evaluator = evaluator.model_copy(update={"mapping": mapping})
@@ -95,7 +95,7 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> Resolved:
             for one in evaluator.parameters
         )
         evaluator = evaluator.model_copy(update={"parameters": tuple(parameters)})
-    return Resolved(
+    return ResolvedMapping(
         evaluator,
         InputMapping(paths=paths, literals=literals),
         roles,

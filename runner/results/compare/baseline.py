@@ -16,7 +16,7 @@ from runner.results.compare.pairs import Wish, compare_sides
 from runner.results.compare.rows import read_side
 from runner.results.compare.runs import with_rows
 from runner.results.compare.side import Side
-from runner.results.compare.types import Comparison, RunInfo
+from runner.results.compare.types import ComparedRun, Comparison
 from runner.results.compare.verdict import SAY_DIRECTION
 from sandboxes.wording import Message, Setting
 
@@ -58,7 +58,7 @@ class Baseline:
     def comparison(self) -> Comparison | None:
         """All rows compared; None if nothing can be compared."""
         tolerance = self._request.fail_if_worse or 0.0
-        infos = self._source.info(self._base), RunInfo(name=_NAME, rows=self._new.rows)
+        infos = self._source.info(self._base), ComparedRun(name=_NAME, rows=self._new.rows)
         try:
             compared = compare_sides(self._base, self._new, infos, self._configs, Wish(tolerance))
         except NotComparableError as error:

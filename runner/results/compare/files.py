@@ -17,7 +17,7 @@ from runner.core.types import Direction, Freeform, OutputConfig
 from runner.engine.scoring.figures import MOST
 from runner.engine.scoring.shown_rows import safe
 from runner.results.compare.side import Side
-from runner.results.compare.types import RunInfo
+from runner.results.compare.types import ComparedRun
 from runner.results.output.folder import LOCK, MANIFEST, MOST_PARTS, PARTS, ROWS, part_name
 
 SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
@@ -73,9 +73,9 @@ class Source(NamedTuple):
             safe(name): float(value) for name, value in figures if type(value) in (int, float) and abs(value) < 1e308
         }
 
-    def info(self, side: Side) -> RunInfo:
+    def info(self, side: Side) -> ComparedRun:
         """Where the side comes from."""
-        return RunInfo(
+        return ComparedRun(
             name=self.name,
             evaluators=tuple(safe(name) for name in side.evaluators),
             versions=tuple(safe(name) for name in side.versions),

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from runner.core.errors import NotComparableError
-from runner.core.text import listed, printable, rows_of
+from runner.core.text import list_names, printable, rows_of
 from runner.core.types import Categorical, Continuous, Direction, OutputConfig, config_of
 from runner.engine.scoring.look_alikes import look, tell_json_apart
 from runner.engine.scoring.shown_rows import safe, safe_apart
@@ -18,14 +18,14 @@ from runner.inputs.evaluators.call_inputs import NO_OUTPUT, split_hash
 from runner.results.compare.side import OUTCOMES, Side
 from runner.results.compare.types import (
     EXAMPLES,
-    Bounds,
-    Change,
+    ComparedRun,
     Comparison,
     Difference,
     LabelChange,
-    Rows,
-    RunInfo,
-    Unpaired,
+    PairingGaps,
+    RowChange,
+    RowCounts,
+    ScoreBounds,
 )
 from runner.results.compare.verdict import Pairs, difference, figures
 from sandboxes.wording import Setting
@@ -47,7 +47,7 @@ class Wish(NamedTuple):
     """True if rows pair by their ids alone."""
 
 
-class Compared(NamedTuple):
+class ComparisonPlaces(NamedTuple):
     """A comparison, and the places on both sides of its worst rows, in its order, whose texts are not read yet."""
 
     comparison: Comparison
@@ -58,7 +58,7 @@ class Compared(NamedTuple):
 
 class _Paired(NamedTuple):
     places: list[tuple[int, int]]
-    unpaired: Unpaired
+    unpaired: PairingGaps
     unchanged: set[int]
     """Places of the base whose output is the same on both sides, too."""
     alike: Sequence[tuple[str, str]]
@@ -66,8 +66,8 @@ class _Paired(NamedTuple):
 
 
 def compare_sides(
-    base: Side, new: Side, infos: tuple[RunInfo, RunInfo], configs: Mapping[str, OutputConfig], wish: Wish
-) -> Compared:
+    base: Side, new: Side, infos: tuple[ComparedRun, ComparedRun], configs: Mapping[str, OutputConfig], wish: Wish
+) -> ComparisonPlaces:
     """
     Compare all pairs. `configs` are the outputs' configs by name, those of the only or first output first.
 
@@ -76,7 +76,7 @@ def compare_sides(
     for side in (base, new):
         if len(side.evaluators) > 1:
             raise NotComparableError(
-                f"{side.name} has results of {listed(side.evaluators)}; compare one evaluator a time"
+                f"{side.name} has results of {list_names(side.evaluators)}; compare one evaluator a time"
             )
     paired = _pair(base, new, wish.ignore_input)
     places = paired.places
@@ -105,7 +105,7 @@ def compare_sides(
         labels=_labels(base, new, places),
         notes=tuple(_notes(base, new, paired)),
     )
-    return Compared(made, worst, places)
+    return ComparisonPlaces(made, worst, places)
 
 
 def _pair(base: Side, new: Side, ignore_input: bool) -> _Paired:
@@ -136,7 +136,7 @@ def _pair(base: Side, new: Side, ignore_input: bool) -> _Paired:
         raise NotComparableError(_nothing(base, new, changed, bool(no_output), alike))
     pairs = len(places)
     names = {name for name in base.outputs.keys() ^ new.outputs.keys() if name}
-    unpaired = Unpaired(
+    unpaired = PairingGaps(
         only_base=_rows(only_base, only_new),
         only_new=_rows(only_new, only_base),
         changed_input=_rows(changed),
@@ -146,7 +146,7 @@ def _pair(base: Side, new: Side, ignore_input: bool) -> _Paired:
         sandbox=_change(base.sandboxes, new.sandboxes, pairs),
         outputs=None
         if not names
-        else Change(
+        else RowChange(
             base=tuple(name for name in base.outputs if name in names),
             new=tuple(name for name in new.outputs if name in names),
             rows=pairs,
@@ -160,7 +160,7 @@ def _nothing(base: Side, new: Side, changed: Sequence[str], no_output: bool, ali
     if not changed:
         if alike:
             return f"no row of {base.name} is in {new.name}: {_alike_words(base, new, alike)}"
-        ids = (listed(map(safe, islice(side.ids, _NAMED))) for side in (base, new))
+        ids = (list_names(map(safe, islice(side.ids, _NAMED))) for side in (base, new))
         return (
             f"no row of {base.name} is in {new.name}: their ids have nothing in common ({' and '.join(ids)}); "
             "compare runs of one dataset, or name the column of ids for both runs"
@@ -202,15 +202,15 @@ def _numbered(side: Side) -> int:
     return sum(at > 0 and id[:at] in side.ids and id[at + 1 :].isdecimal() for id in side.ids for at in [id.rfind("#")])
 
 
-def _rows(ids: Sequence[str], others: Sequence[str] = ()) -> Rows:
+def _rows(ids: Sequence[str], others: Sequence[str] = ()) -> RowCounts:
     some = ids[:EXAMPLES]
-    return Rows(count=len(ids), ids=tuple(safe_apart([*some, *others[:EXAMPLES]])[: len(some)]))
+    return RowCounts(count=len(ids), ids=tuple(safe_apart([*some, *others[:EXAMPLES]])[: len(some)]))
 
 
-def _change(base: Iterable[str], new: Iterable[str], rows: int) -> Change | None:
+def _change(base: Iterable[str], new: Iterable[str], rows: int) -> RowChange | None:
     """None also where a side does not tell."""
     one, other = (tuple(sorted(safe(name) for name in names if name)) for names in (base, new))
-    return Change(base=one, new=other, rows=rows) if one and other and one != other else None
+    return RowChange(base=one, new=other, rows=rows) if one and other and one != other else None
 
 
 def _figures(
@@ -275,7 +275,7 @@ def _bounds(
     direction: Direction,
     low: float,
     high: float,
-) -> Bounds | None:
+) -> ScoreBounds | None:
     if direction == "none":
         return None
     worst, best = (high, low) if direction == "minimize" else (low, high)
@@ -285,7 +285,7 @@ def _bounds(
         ends = ((base if old is None else old, new if now is None else now) for old, now in broken)
         return mean * (count / total) + sum(difference(*both) / total for both in ends)
 
-    return Bounds(worst=with_failures(best, worst), best=with_failures(worst, best))
+    return ScoreBounds(worst=with_failures(best, worst), best=with_failures(worst, best))
 
 
 def _column(base: Side, new: Side, places: Sequence[tuple[int, int]], name: str) -> list[str]:

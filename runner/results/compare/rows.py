@@ -22,7 +22,7 @@ from runner.inputs.datasets.signatures import SAMPLE, json_kind, packing, refuse
 from runner.inputs.datasets.streams import as_utf8
 from runner.results.compare.files import Source
 from runner.results.compare.side import Side
-from runner.results.output.cells import unescaped
+from runner.results.output.cells import unescape_cell
 from runner.results.output.folder import PARTS
 from runner.results.output.row_cells import DIRECTION
 from sandboxes.regular import open_regular
@@ -163,13 +163,13 @@ def _json_lines(file: BufferedReader, name: str) -> Iterator[Row]:
 
 def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
     """Rows of a `.csv` file with texts as they were, and several outputs under one key."""
-    known = {unescaped(name) for name in header}
+    known = {unescape_cell(name) for name in header}
     outputs = [
         (name, f"{name}.score", f"{name}.label")
         for name in (one.removesuffix(".score") for one in known if one.endswith(".score"))
         if f"{name}.label" in known and f"{name}.explanation" in known
     ]
-    names = [unescaped(name) for name in header]
+    names = [unescape_cell(name) for name in header]
     same = names == list(header)
     for where, row in rows:
         if isinstance(row, RowError):
@@ -178,7 +178,7 @@ def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
         found: dict[str, Any] = row if same else dict(zip(names, row.values(), strict=True))
         for name, cell in found.items():
             if cell and cell[0] == "'":
-                found[name] = unescaped(cell)
+                found[name] = unescape_cell(cell)
         if outputs:
             found["outputs"] = {name: {"score": found[s], "label": found[label]} for name, s, label in outputs}
         yield where, found

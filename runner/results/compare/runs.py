@@ -9,11 +9,11 @@ from itertools import chain, islice
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 from runner.core.errors import InputError, NotComparableError
-from runner.core.text import listed, printable, rows_of, suggestion
+from runner.core.text import list_names, printable, rows_of, suggestion
 from runner.core.types import Direction, Evaluator, Freeform, OutputConfig
 from runner.engine.scoring.shown_rows import safe, safe_apart, shown_apart
 from runner.results.compare.files import Source, find_source, outputs_of
-from runner.results.compare.pairs import Compared, Wish, compare_sides
+from runner.results.compare.pairs import ComparisonPlaces, Wish, compare_sides
 from runner.results.compare.rows import read_rows, read_side
 from runner.results.compare.side import OUTCOMES, Side
 from runner.results.compare.types import ChangedRow, Comparison, Flip, FlippedRow, Flips
@@ -110,7 +110,7 @@ def _read(
     wish: Wish,
     evaluator: Evaluator | None = None,
     direction: Direction | None = None,
-) -> tuple[Compared, tuple[Side, Side]]:
+) -> tuple[ComparisonPlaces, tuple[Side, Side]]:
     wanted = [name for name in dict.fromkeys((wish.by, wish.cluster)) if name is not None]
     sides = read_side(sources[0], wanted), read_side(sources[1], wanted)
     for name in wanted:
@@ -127,13 +127,15 @@ def _no_column(name: str, sources: tuple[Source, Source], sides: tuple[Side, Sid
     for source, side in zip(sources, sides, strict=True):
         for row in read_rows(source, {side.numbers[0]: next(iter(side.ids))}).values():
             carried |= dict.fromkeys(columns_of(row))
-    there = f"the results carry {listed(carried, 20)}; name one of them, or" if carried else "they carry no columns;"
+    there = (
+        f"the results carry {list_names(carried, 20)}; name one of them, or" if carried else "they carry no columns;"
+    )
     what = f"no result carries a value of the column `{printable(name, 60)}`{suggestion(name, carried)}"
     return f"{what}; {there} run both with {Setting('keep', 'COLUMN')}"
 
 
 def _whole(
-    compared: Compared, sides: tuple[Side, Side], sources: tuple[Source, Source], strict: bool = False
+    compared: ComparisonPlaces, sides: tuple[Side, Side], sources: tuple[Source, Source], strict: bool = False
 ) -> Comparison:
     old, now = (source.aggregates for source in sources)
     figures = {name: (old.get(name), now.get(name)) for name in (*old, *now)}
@@ -174,7 +176,9 @@ def unlike(made: Comparison) -> list[str]:
     return found
 
 
-def with_rows(compared: Compared, sides: tuple[Side, Side], sources: tuple[Source, Source] | None = None) -> Comparison:
+def with_rows(
+    compared: ComparisonPlaces, sides: tuple[Side, Side], sources: tuple[Source, Source] | None = None
+) -> Comparison:
     """Add the rows that got worse most, with the texts that are in the files."""
 
     old, new = sides[0].outputs[""].scores, sides[1].outputs[""].scores
@@ -295,7 +299,7 @@ class FlipPage(NamedTuple):
         return sum(counts.values()) if self.flip is None else counts.get(self.flip, 0)
 
 
-def find_flips(compared: Compared, sides: tuple[Side, Side]) -> dict[Flip, list[Pair]]:
+def find_flips(compared: ComparisonPlaces, sides: tuple[Side, Side]) -> dict[Flip, list[Pair]]:
     """The pairs that flipped, by kind: those that changed most first, else in the order of the base."""
     base, new = sides
     a, b = base.outputs[""], new.outputs[""]

@@ -10,7 +10,7 @@ from math import isfinite, nan
 from typing import Any, get_args
 
 from runner.core.errors import NotComparableError
-from runner.core.text import printable, shown
+from runner.core.text import describe, printable
 from runner.core.types import Direction, Outcome, Result
 from runner.engine.scoring.tally import label_key
 from runner.results.output.row_cells import DIRECTION, directions
@@ -103,7 +103,7 @@ class Side:
         code = _CODES.get(outcome) if isinstance(outcome, str) else None
         if code is None:
             raise NotComparableError(
-                f"{where}: the outcome is {shown(outcome, 60)}, which is none of {', '.join(OUTCOMES)}"
+                f"{where}: the outcome is {describe(outcome, 60)}, which is none of {', '.join(OUTCOMES)}"
             )
         if not (label is None or isinstance(label, str)) or not (given is None or isinstance(given, str)):
             raise NotComparableError(f"{where}: its label or its `given` is no text; is it a results file?")
@@ -224,8 +224,8 @@ def _number(where: str, name: str, value: Any) -> float:
             return float(number)
     except OverflowError:
         pass
-    raise NotComparableError(f"{where}: {printable(name, 60)} is {shown(value, 60)}, which is no number")
+    raise NotComparableError(f"{where}: {printable(name, 60)} is {describe(value, 60)}, which is no number")
 
 
 def _lacks(row: Mapping[str, Any]) -> str:
-    return "it has no `id`" if row.get("id") is None else f"its id is {shown(row['id'], 60)}"
+    return "it has no `id`" if row.get("id") is None else f"its id is {describe(row['id'], 60)}"

@@ -22,7 +22,7 @@ EXAMPLES = 10
 """Ids that are named of rows that did not pair, and rows that are shown of those that got worse."""
 
 
-class RunInfo(Model):
+class ComparedRun(Model):
     """Where one side comes from. What a results file does not tell is empty."""
 
     name: str
@@ -40,14 +40,14 @@ class RunInfo(Model):
     """Rows whose id an earlier row has: the scores of one id are averaged."""
 
 
-class Rows(Model):
+class RowCounts(Model):
     """Some rows: how many they are, and the first ids."""
 
     count: int = 0
     ids: tuple[str, ...] = ()
 
 
-class Change(Model):
+class RowChange(Model):
     """Something that is another on the two sides."""
 
     base: tuple[str, ...]
@@ -56,24 +56,24 @@ class Change(Model):
     """The pairs that it concerns."""
 
 
-class Unpaired(Model):
+class PairingGaps(Model):
     """What keeps the two runs from being the same but for what is compared. All of it is empty where nothing does."""
 
-    only_base: Rows = Rows()
-    only_new: Rows = Rows()
-    changed_input: Rows = Rows()
+    only_base: RowCounts = RowCounts()
+    only_new: RowCounts = RowCounts()
+    changed_input: RowCounts = RowCounts()
     """Rows that both have, but whose evaluator was given something else, the output not counted."""
     unchecked: int = 0
     """Pairs without a hash of their input on a side: it may have changed."""
-    evaluator: Change | None = None
-    version: Change | None = None
-    sandbox: Change | None = None
-    lock: Change | None = None
-    outputs: Change | None = None
+    evaluator: RowChange | None = None
+    version: RowChange | None = None
+    sandbox: RowChange | None = None
+    lock: RowChange | None = None
+    outputs: RowChange | None = None
     """Names of outputs that only one side has."""
 
 
-class Bounds(Model):
+class ScoreBounds(Model):
     """The mean difference if every failed or lost result had had the worst score for the new run, or the best."""
 
     worst: float
@@ -114,7 +114,7 @@ class Difference(Model):
     """The difference that `rows_needed` is for: the tolerance, or without one the difference that was found."""
     rows_needed: int | None = None
     """About how many rows would show it."""
-    bounds: Bounds | None = None
+    bounds: ScoreBounds | None = None
     """None if nothing failed or was lost."""
 
     @property
@@ -198,10 +198,10 @@ class Flips(Model):
 class Comparison(Difference):
     """Two runs, row by row. The figures at the top are those of the only or first output."""
 
-    base: RunInfo
-    new: RunInfo
+    base: ComparedRun
+    new: ComparedRun
     tolerance: float = 0.0
-    unpaired: Unpaired = Unpaired()
+    unpaired: PairingGaps = PairingGaps()
     outcomes: dict[Outcome, tuple[int, int]] = Field(default_factory=dict)
     """Of the pairs, by outcome: how many on the base side, how many on the new one."""
     outputs: dict[str, Difference] = Field(default_factory=dict)

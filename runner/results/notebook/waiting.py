@@ -23,7 +23,7 @@ def wait(work: Callable[[], Coroutine[Any, Any, T]], bar: NotebookBar | None = N
     from anyio.from_thread import start_blocking_portal
 
     options = {"loop_factory": event_loop.new_loop}
-    with event_loop.held(), start_blocking_portal(backend_options=options, name="evalcell-evaluate") as portal:
+    with event_loop.keep_ticking(), start_blocking_portal(backend_options=options, name="evalcell-evaluate") as portal:
         # An interrupt ends the wait; to leave the portal cancels the work, and waits until that has cleaned up.
         future = portal.start_task_soon(work)
         while not futures.wait([future], None if bar is None else INTERVAL).done:

@@ -21,18 +21,18 @@ def cell(value: object) -> str:
     """A value as it stands between two commas of a line."""
     if value is None:
         return ""
-    text = escaped(value) if isinstance(value, str) else str(value)
+    text = escape_cell(value) if isinstance(value, str) else str(value)
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 
-def escaped(text: str) -> str:
+def escape_cell(text: str) -> str:
     """The text itself, or after an apostrophe its escaped form, which no spreadsheet splits, and no terminal obeys."""
     if not _is_risky(text):
         return text
     return "'" + _ESCAPED.sub(_code, text)
 
 
-def unescaped(text: str) -> str:
+def unescape_cell(text: str) -> str:
     """Undo `escaped`."""
     if not text.startswith("'"):
         return text

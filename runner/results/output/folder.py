@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 from runner.core.errors import OutputError, OverwriteError, ResumeError
 from runner.core.text import printable
 from runner.core.types import Result
-from runner.engine.request import Prepared
-from runner.engine.threads import Detached
+from runner.engine.request import PreparedRun
+from runner.engine.threads import DaemonCall
 from runner.results.output.digests import Digests
 from runner.results.output.files import ResultsFiles, WriteError, replace_file, same_file, write_error
 from runner.results.output.folder_lock import FolderLock
@@ -25,7 +25,7 @@ from runner.results.output.row_cells import Layout
 from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
-    from runner.results.output.resume import Resumed
+    from runner.results.output.resume import ResumableRun
 
 ROWS, MANIFEST, LOCK = "results.jsonl", "manifest.json", "requirements.lock"
 PARTS, PLAN = "parts", "plan.json"
@@ -81,7 +81,7 @@ class ResultsFolder:
         """A run that is stopped may write how it ended while its beginning is still being written."""
         self._begun = self._over = False
         self._held = FolderLock(self._folder)
-        self._resumed: Resumed | None = None
+        self._resumed: ResumableRun | None = None
         self._known = 0
         """Results that are still to come, and whose rows the folder has."""
         check_folder(path, self._folder)
@@ -113,7 +113,7 @@ class ResultsFolder:
         """True if its rows file was left unfinished."""
         return self._rows is not None and self._rows.hang
 
-    def resume(self, prepared: Prepared, digests: Digests, total: int | None) -> Resumed | None:
+    def resume(self, prepared: PreparedRun, digests: Digests, total: int | None) -> ResumableRun | None:
         """
         The run in the folder, which is to go on; None if nothing was begun. Raises OutputError.
 
@@ -140,18 +140,18 @@ class ResultsFolder:
 
         Of a run that goes on the rows stay, and the manifest until `go_on`.
         """
-        self._rows = await Detached(self._make, "evalcell-folder").get()
+        self._rows = await DaemonCall(self._make, "evalcell-folder").get()
         if self._resumed is not None:
             self._known = self._resumed.kept.rows
             await self._rows.open(layout, self._resumed.kept)
             self._begun = True
             return
         await self._rows.open(layout)
-        await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
+        await DaemonCall(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
     async def go_on(self, manifest: Mapping[str, Any], lock: str | None) -> None:
         """All that the folder has was found to be right: its run goes on. Raises WriteError."""
-        await Detached(lambda: self._begin(manifest, lock), "evalcell-folder").get()
+        await DaemonCall(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
     def add(self, results: Sequence[Result]) -> None:
         """Take rows, without waiting. Raises WriteError."""

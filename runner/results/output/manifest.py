@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Literal
 
-from runner.core.entry_points import offered
+from runner.core.entry_points import settings_of
 from runner.core.settings import SETTINGS, FileSettings, value_of
 from runner.core.types import Evaluator
-from runner.core.version import installed
-from runner.engine.request import Prepared, RunRequest
+from runner.core.version import installed_version
+from runner.engine.request import PreparedRun, RunRequest
 from runner.engine.scoring.summary import Summary
 from runner.inputs.evaluators.mapping import bind
 from runner.results.output.digests import Digests
@@ -27,7 +27,7 @@ _READ = [name for name in FileSettings.model_fields if name in SETTINGS]
 """How the dataset's file is read."""
 
 
-def begun(prepared: Prepared, lock: str, digests: Digests = _NONE) -> dict[str, Any]:
+def start_manifest(prepared: PreparedRun, lock: str, digests: Digests = _NONE) -> dict[str, Any]:
     """
     The manifest of a run that goes on, and of one that was killed. Its sandbox is open.
 
@@ -52,24 +52,26 @@ def begun(prepared: Prepared, lock: str, digests: Digests = _NONE) -> dict[str, 
     }
 
 
-def resumed(old: dict[str, Any], prepared: Prepared, lock: str, digests: Digests, *, opened: bool) -> dict[str, Any]:
+def resume_manifest(
+    old: dict[str, Any], prepared: PreparedRun, lock: str, digests: Digests, *, opened: bool
+) -> dict[str, Any]:
     """
     The manifest of a run that goes on, from the one that it left. `opened`: its sandbox was needed again.
 
     The old one may be somebody else's: it says whether there is a lock, and never where; `lock` is its place.
     """
     kept = lock if old["lock"] is not None and os.path.isfile(lock) else None
-    made = begun(prepared, "", digests) | {"started": old["started"], "lock": kept}
+    made = start_manifest(prepared, "", digests) | {"started": old["started"], "lock": kept}
     made["command"] = command(prepared, kept)
     return made if opened else made | {"sandbox": old["sandbox"]}
 
 
-def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
+def conditions(prepared: PreparedRun, digests: Digests) -> dict[str, Any]:
     """What decides the rows' results, but for the sandbox's identity and lock, which are known once it is open."""
     request, evaluator, sandbox = prepared.request, prepared.evaluator, prepared.sandbox
     config = sandbox.config
     return {
-        "evalcell": installed(),
+        "evalcell": installed_version(),
         "evaluator": {
             "name": evaluator.name,
             "version": evaluator.version,
@@ -102,7 +104,7 @@ def conditions(prepared: Prepared, digests: Digests) -> dict[str, Any]:
     }
 
 
-def ended(
+def finish_manifest(
     begun: dict[str, Any],
     state: State,
     summary: Summary,
@@ -127,18 +129,18 @@ def seconds_since(started: str) -> float:
     return max(0.0, (_now() - datetime.fromisoformat(started)).total_seconds())
 
 
-def elapsed() -> float:
+def monotonic_seconds() -> float:
     """Seconds of a monotonic clock, which includes the time that the machine sleeps if the system has such a clock."""
     asleep_too = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if asleep_too is None else time.clock_gettime(asleep_too)
 
 
-def command(prepared: Prepared, lock: str | None) -> str:
+def command(prepared: PreparedRun, lock: str | None) -> str:
     """The command that repeats the run, without its options for output."""
     return shlex.join(_words(prepared, lock))
 
 
-def _words(prepared: Prepared, lock: str | None) -> list[str]:
+def _words(prepared: PreparedRun, lock: str | None) -> list[str]:
     request = prepared.request
     words = ["evalcell", "run", _named(request.evaluator), request.dataset or "-"]
     words += ["--sandbox", prepared.sandbox.config.backend]
@@ -148,7 +150,7 @@ def _words(prepared: Prepared, lock: str | None) -> list[str]:
 def setting_words(door: str, request: RunRequest, lock: str | None) -> list[str]:
     """The options of a command that give a request its settings, but for the sandbox's name."""
     words: list[str] = []
-    for name in offered(door):
+    for name in settings_of(door):
         setting, held = SETTINGS[name], value_of(name)
         value: Any = lock if name == "lock" else _value(request, name)
         if name == "sandbox" or value is None or (value == held.default and name != "lock"):

@@ -86,7 +86,7 @@ class ResultLines:
         return text.encode() if text.isascii() else _line(text)
 
 
-def encoded(row: Row) -> bytes:
+def encode_row(row: Row) -> bytes:
     """The row as it stands in a results file."""
     return _line(_write(row))
 

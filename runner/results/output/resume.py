@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from runner.core.errors import ResumeError
-from runner.core.text import listed, printable, read_bounded, rows_of, shown, whole
+from runner.core.text import describe, list_names, printable, read_bounded, rows_of, whole
 from runner.core.types import Evaluator
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.inputs.datasets.rows import DECODER
 from runner.results.output.digests import Digests
 from runner.results.output.manifest import conditions
-from runner.results.output.stored_rows import Kept, whole_batches, whole_lines
-from runner.results.output.stored_run import Part, StoredRun
+from runner.results.output.stored_rows import RowsPrefix, whole_batches, whole_lines
+from runner.results.output.stored_run import StoredPart, StoredRun
 from sandboxes.base import Sandbox
 from sandboxes.regular import read_regular
 from sandboxes.wording import Message, Setting
@@ -29,7 +29,7 @@ _LOCK_BYTES = 8 << 20
 _SHOWN = 60  # characters of a value
 
 
-class Resumed(StoredRun):
+class ResumableRun(StoredRun):
     """
     The rows of a run that goes on, and its manifest. `more`: it was finished, and now has more rows to score.
 
@@ -44,7 +44,7 @@ class Resumed(StoredRun):
         self,
         folder: str,
         rows: Path,
-        kept: Kept,
+        kept: RowsPrefix,
         manifest: dict[str, Any],
         evaluator: Evaluator,
         *,
@@ -52,7 +52,7 @@ class Resumed(StoredRun):
     ) -> None:
         identity: str = manifest["sandbox"]["sandbox"]
         finished = not more and manifest["state"] == "finished" and _results_of(manifest) == kept.rows
-        super().__init__([Part(rows, kept)], evaluator, identity, finished=finished, again=str(_ANEW_OR))
+        super().__init__([StoredPart(rows, kept)], evaluator, identity, finished=finished, again=str(_ANEW_OR))
         self.folder = folder
         self.manifest = manifest
         self.kept = kept
@@ -61,7 +61,7 @@ class Resumed(StoredRun):
     def check(self, sandbox: Sandbox) -> None:
         """Raises ResumeError unless the sandbox and its packages are those of the beginning."""
         if sandbox.identity != self.identity:
-            raise changed(self.folder, [_was("the sandbox", self.identity, sandbox.identity)])
+            raise change_error(self.folder, [_was("the sandbox", self.identity, sandbox.identity)])
         if sandbox.lock is not None and sandbox.config.lock is None and sandbox.lock != self._lock():
             raise ResumeError(
                 f"{self.folder} cannot be resumed: the packages resolve to other versions than those of its "
@@ -79,8 +79,8 @@ class Resumed(StoredRun):
 
 
 def find_resumed(
-    folder: str, manifest: Path, rows: Path, prepared: Prepared, digests: Digests, total: int | None = None
-) -> Resumed | None:
+    folder: str, manifest: Path, rows: Path, prepared: PreparedRun, digests: Digests, total: int | None = None
+) -> ResumableRun | None:
     """
     What can be resumed; None where nothing was begun. Raises ResumeError if it is not the same run, or not intact.
 
@@ -96,7 +96,7 @@ def find_resumed(
     try:
         kept = whole_lines(rows)
     except FileNotFoundError:
-        kept = Kept()
+        kept = RowsPrefix()
     except OSError as e:
         raise ResumeError(f"{rows} cannot be read ({e.strerror}); {ANEW}") from None
     if not manifest.exists():
@@ -105,7 +105,7 @@ def find_resumed(
         return None
     old = read_manifest(manifest)
     if found_changes := list(changes(old, prepared, digests)):
-        raise changed(folder, found_changes)
+        raise change_error(folder, found_changes)
     evaluator, sandbox, request = prepared.evaluator, prepared.sandbox, prepared.request
     there = kept.rows // request.repeat
     refuse_fewer(folder, there, request.limit)
@@ -115,17 +115,17 @@ def find_resumed(
     )
     # A run that ended before its limit has all rows there are; that of rows in Python, all that there were.
     more = wanted != there and (before == there if total is None else wanted is not None and wanted > there)
-    found = Resumed(folder, rows, kept, old, evaluator, more=more)
+    found = ResumableRun(folder, rows, kept, old, evaluator, more=more)
     if sandbox.isolation == "batch" and not found.finished:
         kept = whole_batches(rows, kept, evaluator, sandbox.batch, prepared.request.repeat)
-        found = Resumed(folder, rows, kept, old, evaluator, more=more)
+        found = ResumableRun(folder, rows, kept, old, evaluator, more=more)
     return found
 
 
 def refuse_fewer(folder: str, there: int, limit: int | None) -> None:
     """Raise ResumeError if there are more rows than are to be scored. More of the same dataset may be."""
     if limit is not None and there > limit:
-        raise changed(folder, [f"it has {rows_of(there)} already, and `limit` is {limit}"])
+        raise change_error(folder, [f"it has {rows_of(there)} already, and `limit` is {limit}"])
 
 
 def _results_of(manifest: dict[str, Any]) -> int | None:
@@ -156,18 +156,20 @@ def read_manifest(path: Path) -> dict[str, Any]:
         (("sandbox", "sandbox"), str),
     ):
         if not isinstance(_at(found, name), kind):
-            raise ResumeError(f"{where}: not a manifest: `{'.'.join(name)}` is {shown(_at(found, name), 40)}; {ANEW}")
+            raise ResumeError(
+                f"{where}: not a manifest: `{'.'.join(name)}` is {describe(_at(found, name), 40)}; {ANEW}"
+            )
     try:
         started = datetime.fromisoformat(found["started"])
         if started.tzinfo is None or not 1970 <= started.year < 9000:  # its end is counted from it
             raise ValueError
     except ValueError:
-        raise ResumeError(f"{where}: `started` is {shown(found['started'], 40)}, which is no time; {ANEW}") from None
+        raise ResumeError(f"{where}: `started` is {describe(found['started'], 40)}, which is no time; {ANEW}") from None
     made: dict[str, Any] = found
     return made
 
 
-def changes(old: dict[str, Any], prepared: Prepared, digests: Digests, others: Sequence[str] = ()) -> Iterator[str]:
+def changes(old: dict[str, Any], prepared: PreparedRun, digests: Digests, others: Sequence[str] = ()) -> Iterator[str]:
     """What is not as it was, in words. `others` are the names of the dataset's files that are not."""
     new = conditions(prepared, digests)
     name = old["sandbox"]["sandbox"].partition("/")[0]
@@ -186,7 +188,7 @@ def changes(old: dict[str, Any], prepared: Prepared, digests: Digests, others: S
                 "the evaluator", f"version {old['evaluator'].get('version')}", f"version {new['evaluator']['version']}"
             )
         elif spot in (("dataset", "sha256"), ("dataset", "stamp")):
-            which = f" ({listed(others, 3)})" if others else ""
+            which = f" ({list_names(others, 3)})" if others else ""
             yield f"the dataset has another content{which}"
         elif spot[0] == "file_sha256":
             yield f"the file {spot[-1]} has another content"
@@ -218,12 +220,12 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
 
 def _was(what: str, before: object, now: object) -> str:
     said = [
-        value if isinstance(value, str) and value.isprintable() else shown(value, _SHOWN) for value in (before, now)
+        value if isinstance(value, str) and value.isprintable() else describe(value, _SHOWN) for value in (before, now)
     ]
     return f"{printable(what, 80)} was {printable(said[0], _SHOWN)} and is {printable(said[1], _SHOWN)}"
 
 
-def changed(folder: str, changes: list[str]) -> ResumeError:
+def change_error(folder: str, changes: list[str]) -> ResumeError:
     changes = list(dict.fromkeys(changes))
     more = f", and {len(changes) - 5} more" if len(changes) > 5 else ""
     return ResumeError(f"{folder} cannot be resumed: {', '.join(changes[:5])}{more}; undo that, or {_ANEW_OR}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.core.types import Direction, OutputConfig
 
 if TYPE_CHECKING:
-    from runner.engine.request import Prepared
+    from runner.engine.request import PreparedRun
     from runner.engine.scoring.summary import Stats
 
 MOST = 1000
@@ -21,8 +21,8 @@ OTHERS = "other columns"
 REPEAT, CACHED, DIRECTION = "repeat", "cached", "direction"
 PARTS = ("label", "score", "explanation")
 OWN = ("id", "evaluator", "version", "sandbox", "given", "outcome", *PARTS)
-TAKEN = (*OWN, "error", "error_kind", "error_message", "stdout", "duration_ms", "outputs")
-_NO_COLUMNS = frozenset((*TAKEN, REPEAT, CACHED))
+RESERVED_COLUMNS = (*OWN, "error", "error_kind", "error_message", "stdout", "duration_ms", "outputs")
+_NO_COLUMNS = frozenset((*RESERVED_COLUMNS, REPEAT, CACHED))
 _BEFORE = OWN.index("given")
 _MOST_OUTPUTS = 100
 _PARTS = tuple(f".{part}" for part in PARTS)
@@ -53,7 +53,7 @@ class Layout(NamedTuple):
 
     def names(self) -> list[str]:
         """The names of the dataset's columns in the file: one that is taken gets `row.` in front."""
-        used = {*TAKEN, *self.own, DIRECTION, *(f"{name}.{part}" for name in self.outputs for part in PARTS)}
+        used = {*RESERVED_COLUMNS, *self.own, DIRECTION, *(f"{name}.{part}" for name in self.outputs for part in PARTS)}
         found = []
         for name in (*self.columns, *([OTHERS] if self.others else [])):
             while name in used:
@@ -83,7 +83,7 @@ def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool, also:
     return also._replace(outputs=several, columns=few, others=others)
 
 
-def run_layout(prepared: Prepared) -> Layout:
+def run_layout(prepared: PreparedRun) -> Layout:
     """What each result of this run says beside what all do."""
     request, direction = prepared.request, direction_of(prepared.evaluator.configs)
     return Layout(repeats=request.repeat > 1, cached=request.cache, direction=direction)

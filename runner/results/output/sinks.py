@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING, Any, Self
 
 from runner.core.errors import OutputError
 from runner.core.types import Result
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.engine.scoring.summary import Summary
-from runner.engine.threads import Detached
+from runner.engine.threads import DaemonCall
 from runner.results.output.digests import Digests, digests
 from runner.results.output.files import ResultsFiles, WriteError
 from runner.results.output.folder import ResultsFolder, is_folder
-from runner.results.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
+from runner.results.output.manifest import (
+    State,
+    finish_manifest,
+    monotonic_seconds,
+    resume_manifest,
+    seconds_since,
+    start_manifest,
+)
 from runner.results.output.row_cells import Layout
 from sandboxes.wording import Setting
 
 if TYPE_CHECKING:
-    from runner.results.output.resume import Resumed
+    from runner.results.output.resume import ResumableRun
     from runner.results.store.saving import SavedRun
 
 _PATIENCE = 2.0
@@ -61,8 +68,8 @@ class Outputs:
         """True if some file is a table, whose columns must be known before the first row."""
         self._manifest: dict[str, Any] | None = None
         self._began = 0.0
-        self._digests: Detached[Digests] | None = None
-        self._resumed: Resumed | None = None
+        self._digests: DaemonCall[Digests] | None = None
+        self._resumed: ResumableRun | None = None
         self._went_on = False
         self._save = save
         self._saved: SavedRun | None = None
@@ -77,18 +84,18 @@ class Outputs:
         """The run's id in the store."""
         return None if self._saved is None else self._saved.id
 
-    def read(self, prepared: Prepared) -> None:
+    def read(self, prepared: PreparedRun) -> None:
         """Read the run's files in another thread, so that the manifest tells which they were. Raises StoreError."""
         if self._folder is not None:
             dataset, files = prepared.dataset, dict(prepared.sandbox.config.files)
             stamp = None if prepared.part is None else prepared.part.words
-            self._digests = Detached(lambda: digests(dataset, files, stamp), "evalcell-digests")
+            self._digests = DaemonCall(lambda: digests(dataset, files, stamp), "evalcell-digests")
         if self._save:
             from runner.results.store.saving import SavedRun  # here: a usual run imports no database
 
             self._saved = SavedRun(prepared, self._digests)
 
-    def resume(self, prepared: Prepared, total: int | None) -> Resumed | None:
+    def resume(self, prepared: PreparedRun, total: int | None) -> ResumableRun | None:
         """
         The run in the folder, which is to go on; None if nothing was begun there. Raises OutputError.
 
@@ -107,7 +114,7 @@ class Outputs:
         if self._folder is not None:
             self._folder.release()
 
-    async def begin(self, prepared: Prepared, layout: Layout, identity: str | None = None) -> None:
+    async def begin(self, prepared: PreparedRun, layout: Layout, identity: str | None = None) -> None:
         """
         Create all of it; `layout` is that of tables. Raises OutputError and WriteError.
 
@@ -120,10 +127,10 @@ class Outputs:
         if self._folder is not None and not (self._resumed is not None and self._resumed.finished):
             found = Digests() if self._digests is None else await self._digests.get()
             if self._resumed is not None:
-                manifest = resumed(self._resumed.manifest, prepared, self._folder.lock, found, opened=False)
-                self._began = elapsed() - seconds_since(self._resumed.manifest["started"])
+                manifest = resume_manifest(self._resumed.manifest, prepared, self._folder.lock, found, opened=False)
+                self._began = monotonic_seconds() - seconds_since(self._resumed.manifest["started"])
             else:
-                manifest, self._began = begun(prepared, self._folder.lock, found), elapsed()
+                manifest, self._began = start_manifest(prepared, self._folder.lock, found), monotonic_seconds()
                 if identity is not None:
                     manifest["sandbox"] = {"sandbox": identity}
             try:
@@ -135,20 +142,20 @@ class Outputs:
                 raise
             self._manifest = manifest
 
-    async def go_on(self, prepared: Prepared) -> None:
+    async def go_on(self, prepared: PreparedRun) -> None:
         """The sandbox is open only now, as a row is not known; what a folder has is right. Raises WriteError."""
         if self._folder is None or self._digests is None or self._manifest is None:
             return
         found = await self._digests.get()
         if self._resumed is not None:
             self._manifest, lock = (
-                resumed(self._resumed.manifest, prepared, self._folder.lock, found, opened=True),
+                resume_manifest(self._resumed.manifest, prepared, self._folder.lock, found, opened=True),
                 None,
             )
             self._went_on = True
         else:
             started, lock = self._manifest["started"], prepared.sandbox.lock
-            self._manifest = begun(prepared, self._folder.lock, found) | {"started": started}
+            self._manifest = start_manifest(prepared, self._folder.lock, found) | {"started": started}
         await self._folder.go_on(self._manifest, lock)
 
     def add(self, results: Sequence[Result]) -> None:
@@ -192,10 +199,10 @@ class Outputs:
             return
         if self._resumed is not None and not self._went_on and state != "finished":
             return  # nothing was added, and the manifest that is there still holds
-        last = ended(manifest, state, summary, notes, elapsed() - self._began, error)
+        last = finish_manifest(manifest, state, summary, notes, monotonic_seconds() - self._began, error)
         patience = None if state == "finished" else _TRY if folder.hangs else _PATIENCE
         try:
-            Detached(lambda: folder.end(last), "evalcell-folder").wait(patience)
+            DaemonCall(lambda: folder.end(last), "evalcell-folder").wait(patience)
         except TimeoutError:
             raise WriteError(f"{folder.path} hangs: its manifest still says unfinished; look at the disk") from None
 

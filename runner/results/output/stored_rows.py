@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, ValidationError
 
 from runner.core.errors import ResumeError
-from runner.core.text import printable, shown, whole
+from runner.core.text import describe, printable, whole
 from runner.core.types import (
     Categorical,
     Continuous,
@@ -85,14 +85,14 @@ class StoredRow(StoredScore):
     row: dict[str, Any] = Field(default_factory=dict)
 
 
-class Kept(NamedTuple):
+class RowsPrefix(NamedTuple):
     """The beginning of a rows file that stays."""
 
     bytes: int = 0
     rows: int = 0
 
 
-def whole_lines(path: Path) -> Kept:
+def whole_lines(path: Path) -> RowsPrefix:
     """The file up to its last line feed. Raises OSError."""
     size = rows = at = 0
     with open_regular(path) as file:
@@ -101,19 +101,19 @@ def whole_lines(path: Path) -> Kept:
             if (end := block.rfind(b"\n")) >= 0:
                 size = at + end + 1
             at += len(block)
-    return Kept(size, rows)
+    return RowsPrefix(size, rows)
 
 
-def whole_batches(path: Path, kept: Kept, evaluator: Evaluator, most: int, repeat: int) -> Kept:
+def whole_batches(path: Path, kept: RowsPrefix, evaluator: Evaluator, most: int, repeat: int) -> RowsPrefix:
     """The part of it with whole batches of rows that share their state. Raises ResumeError and OSError."""
-    batches, found = SharedBatches(most, least_rows(evaluator)), Kept()
+    batches, found = SharedBatches(most, least_rows(evaluator)), RowsPrefix()
     for number, (end, row) in enumerate(stored_rows(path, kept, evaluator), 1):
         if row.repeat == repeat and batches.add(row.error is not None and row.error.kind == "mapping"):
-            found = Kept(end, number)
+            found = RowsPrefix(end, number)
     return found
 
 
-def stored_rows(path: Path, kept: Kept, evaluator: Evaluator) -> Iterator[tuple[int, StoredRow]]:
+def stored_rows(path: Path, kept: RowsPrefix, evaluator: Evaluator) -> Iterator[tuple[int, StoredRow]]:
     """Each row with the place where its line ends. Raises ResumeError for what is no row of the evaluator."""
     with open_regular(path) as file:
         for number in range(1, kept.rows + 1):
@@ -152,10 +152,10 @@ def contradiction(row: StoredScore, outputs: Mapping[str, OutputConfig], dialect
     """Why no run can have written the row. A script of a dialect names its outputs itself, if its header does not."""
     bad, error = row.outcome in ("failed", "lost"), row.error
     if bad is (error is None) or (error is not None and (error.kind == "lost") is not (row.outcome == "lost")):
-        return f"the outcome is {row.outcome}, and the error {shown(error and error.kind)}"
+        return f"the outcome is {row.outcome}, and the error {describe(error and error.kind)}"
     scores: dict[str, StoredScore | Score] = dict(row.outputs) if len(outputs) > 1 and not bad else {"": row}
     if len(outputs) > 1 and not bad and [*scores] != [*outputs]:
-        return f"its outputs are {shown([*scores])}, and the evaluator's {shown([*outputs])}"
+        return f"its outputs are {describe([*scores])}, and the evaluator's {describe([*outputs])}"
     if bool(row.outputs) is not (len(outputs) > 1 and not bad) and (bad or outputs or dialect is None):
         return "it has outputs that the evaluator does not have"
     configs: list[OutputConfig | None] = [*outputs.values()] or [None]
@@ -163,7 +163,7 @@ def contradiction(row: StoredScore, outputs: Mapping[str, OutputConfig], dialect
         if bad and (score.label, score.score, score.explanation) != (None, None, None):
             return f"the outcome is {row.outcome}, and it has a score"
         if not bad and not _fits(config, score, row.outcome):
-            return f"label {shown(score.label, 40)} and score {score.score} are none that the output config allows"
+            return f"label {describe(score.label, 40)} and score {score.score} are none that the output config allows"
     return None
 
 

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runner.core.errors import ResumeError
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.core.types import Evaluator, Result
 from runner.engine.row import Row
-from runner.results.output.result_rows import encoded
-from runner.results.output.stored_rows import Kept, StoredRow, place, stored_rows
+from runner.results.output.result_rows import encode_row
+from runner.results.output.stored_rows import RowsPrefix, StoredRow, place, stored_rows
 from sandboxes.base import Sandbox
 
 _SHOWN = 60  # characters of a value
 
 
-class Part(NamedTuple):
+class StoredPart(NamedTuple):
     """A file with rows in JSON lines, and how much of it counts."""
 
     path: Path
-    kept: Kept
+    kept: RowsPrefix
 
 
 class StoredRun:
@@ -32,7 +32,7 @@ class StoredRun:
     """
 
     def __init__(
-        self, parts: Sequence[Part], evaluator: Evaluator, identity: str | None, *, finished: bool, again: str
+        self, parts: Sequence[StoredPart], evaluator: Evaluator, identity: str | None, *, finished: bool, again: str
     ) -> None:
         self.identity = identity
         self.finished = finished
@@ -95,17 +95,18 @@ class StoredRun:
         mapped = stored.error is not None and stored.error.kind == "mapping"
         if mapped and row.result is None:
             raise self._unlike("outcome", "a row that could not be mapped", "one that can")
-        if encoded(stored.row) != encoded(own["row"]):
+        if encode_row(stored.row) != encode_row(own["row"]):
             raise self._unlike("row", stored.row, own["row"])
 
     def _unlike(self, name: str, stored: object, expected: object) -> ResumeError:
         return ResumeError(
-            f"{self._where}: `{name}` is {shown(stored, _SHOWN)}, and should be {shown(expected, _SHOWN)}: it is not "
+            f"{self._where}: `{name}` is {describe(stored, _SHOWN)}, and should be "
+            f"{describe(expected, _SHOWN)}: it is not "
             f"the row that this run wrote; put the line right, or {self._again}"
         )
 
 
-def _every(parts: Sequence[Part], evaluator: Evaluator) -> Iterator[tuple[str, StoredRow]]:
+def _every(parts: Sequence[StoredPart], evaluator: Evaluator) -> Iterator[tuple[str, StoredRow]]:
     for part in parts:
         for number, (_, row) in enumerate(stored_rows(part.path, part.kept, evaluator), 1):
             yield place(part.path, number), row

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from runner.core.types import Result
 from runner.results.output.cells import cell
 from runner.results.output.links import open_own
-from runner.results.output.result_rows import ResultLines, Row, as_row, encoded
+from runner.results.output.result_rows import ResultLines, Row, as_row, encode_row
 from runner.results.output.row_cells import DIRECTION, PARTS, Layout, text_cell
 
 E = TypeVar("E")
@@ -158,7 +158,7 @@ class JsonlWriter(TextWriter):
         self._at = file.seek(size)
 
     def encode(self, row: Row) -> tuple[bytes, int]:
-        line = encoded(row) + b"\n"
+        line = encode_row(row) + b"\n"
         return line, len(line)
 
     def encode_result(self, result: Result) -> tuple[bytes, int]:
@@ -180,7 +180,7 @@ class JsonWriter(TextWriter):
         return text, len(text)
 
     def encode(self, row: Row) -> tuple[bytes, int]:
-        text = encoded(row)
+        text = encode_row(row)
         return text, len(text)
 
 

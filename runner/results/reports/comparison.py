@@ -15,7 +15,7 @@ CHIPS = {"better": "done", "no worse": "done", "worse": "failed", "not enough ev
 """The verdict of a gate that each verdict of a comparison is coloured as."""
 
 
-def signed(value: float | None) -> str:
+def signed_number(value: float | None) -> str:
     """A difference with its sign, in four digits."""
     return "" if value is None else f"{value:+.4g}" if value else "0"
 
@@ -24,7 +24,7 @@ def interval(found: Difference) -> str:
     """The interval of the difference, or nothing."""
     if found.ci_low is None or found.ci_high is None:
         return ""
-    return f"{signed(found.ci_low)} to {signed(found.ci_high)}"
+    return f"{signed_number(found.ci_low)} to {signed_number(found.ci_high)}"
 
 
 def verdict(found: Difference) -> str:
@@ -37,7 +37,9 @@ def sentence(made: Comparison) -> str:
     if made.mean_difference is None:
         return made.reason or "there is nothing to compare"
     between = interval(made)
-    found = f"the mean went from {_mean(made.base_mean)} to {_mean(made.new_mean)}: {signed(made.mean_difference)}"
+    found = (
+        f"the mean went from {_mean(made.base_mean)} to {_mean(made.new_mean)}: {signed_number(made.mean_difference)}"
+    )
     found += f" (95 % interval {between})" if between else ""
     return f"{found}; {made.reason}" if made.reason else found
 
@@ -46,7 +48,7 @@ def facts(made: Comparison) -> Iterator[tuple[str, str]]:
     """The figures beside the verdict, by name."""
     yield "base mean", _mean(made.base_mean)
     yield "new mean", _mean(made.new_mean)
-    yield "difference", signed(made.mean_difference)
+    yield "difference", signed_number(made.mean_difference)
     yield "95 % interval", interval(made)
     words = "higher / lower" if made.direction == "none" else "better / worse"
     yield f"{words} / equal", f"{made.wins:,} / {made.losses:,} / {made.ties:,}"
@@ -56,7 +58,10 @@ def facts(made: Comparison) -> Iterator[tuple[str, str]]:
     if made.needed is not None and made.asked:
         yield f"rows needed to see {figure(made.asked)}", f"{made.needed:,}"
     if made.bounds is not None:
-        yield "if what failed were worst / best", f"{signed(made.bounds.worst)} / {signed(made.bounds.best)}"
+        yield (
+            "if what failed were worst / best",
+            f"{signed_number(made.bounds.worst)} / {signed_number(made.bounds.best)}",
+        )
     for name, values in list(made.aggregates.items())[:_AGGREGATES]:
         old, new = (_mean(value) or "none" for value in values)
         yield f"{printable(name, 60)} of all rows", f"{old} → {new}"
@@ -84,7 +89,7 @@ COLUMNS = ("pairs", "base", "new", "difference", "95 % interval")
 def cells(part: Difference) -> list[str]:
     """The figures of a row in such a table."""
     means = [_mean(mean) for mean in (part.base_mean, part.new_mean)]
-    return [f"{part.compared:,}", *means, signed(part.mean_difference), interval(part)]
+    return [f"{part.compared:,}", *means, signed_number(part.mean_difference), interval(part)]
 
 
 def tables(made: Comparison) -> Iterator[tuple[str, dict[str, Difference]]]:

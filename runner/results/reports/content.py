@@ -16,12 +16,12 @@ from runner.results.output.manifest import State
 if TYPE_CHECKING:  # most runs compare nothing
     from runner.results.compare.types import Comparison
 
-FAILED = 1000
+FAILED_ROWS = 1000
 """Failed rows of which a report has the place and the message."""
-LISTED = 10_000
+LISTED_ROWS = 10_000
 """Rows of which a report has the id, the outcome, the score and the label."""
 
-SHOWN = {".md": 50, ".html": 200}
+SHOWN_ROWS = {".md": 50, ".html": 200}
 """Rows with their texts, by kind of report."""
 
 _ID = 160
@@ -137,7 +137,7 @@ def line_of(where: str) -> int | None:
     return int(found[1]) if found else None
 
 
-class Rows:
+class ReportRows:
     """
     Gathers rows for reports, one by one.
 
@@ -169,7 +169,7 @@ class Rows:
     def add(self, result: Result, line: int | None = None) -> None:
         """Add one result."""
         line = self._lines.pop(result.number, line)
-        if self._places and result.error is not None and len(self.failed) < FAILED:
+        if self._places and result.error is not None and len(self.failed) < FAILED_ROWS:
             self.failed.append(
                 FailedRow(
                     number=result.number,
@@ -180,7 +180,7 @@ class Rows:
                     message=safe(result.error.message, _MESSAGE),
                 )
             )
-        if self._lists and len(self.listed) < LISTED:
+        if self._lists and len(self.listed) < LISTED_ROWS:
             self.listed.append(
                 ListedRow(
                     number=result.number,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from runner.core.errors import OutputError
 from runner.core.text import printable, whole
-from runner.engine.threads import Detached
+from runner.engine.threads import DaemonCall
 from runner.results.output.files import WriteError, check_place, replace_file, same_file, write_error
-from runner.results.reports.content import SHOWN, Part
+from runner.results.reports.content import SHOWN_ROWS, Part
 from sandboxes.wording import Setting
 
 _RENDERERS = {
@@ -41,7 +41,7 @@ class ReportFiles:
             _check(path, inputs, [*taken, *paths[:number]])
         self.paths = tuple(paths)
         kinds = {_kind(path) for path in paths}
-        self.rows = max((SHOWN.get(kind, 0) for kind in kinds), default=0)
+        self.rows = max((SHOWN_ROWS.get(kind, 0) for kind in kinds), default=0)
         """Rows with their texts that the reports show."""
         self.failed = bool(kinds & {".xml", ".codequality.json"})
         """True if they name each failed row."""
@@ -56,7 +56,7 @@ class ReportFiles:
         for path in self.paths:
             try:
                 text = _rendered(_kind(path), contents)
-                Detached(partial(_replace, path, text), "evalcell-report").wait(None if patient else _PATIENCE)
+                DaemonCall(partial(_replace, path, text), "evalcell-report").wait(None if patient else _PATIENCE)
             except WriteError as error:
                 failures.append(error)
             except TimeoutError:

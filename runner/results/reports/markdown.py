@@ -14,7 +14,7 @@ from runner.engine.scoring.gates import figure
 from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import GateResult, Summary
 from runner.results.reports.comparison_markdown import comparison_markdown
-from runner.results.reports.content import SHOWN, Part, RunContent, name_of, with_comparisons
+from runner.results.reports.content import SHOWN_ROWS, Part, RunContent, name_of, with_comparisons
 from runner.results.reports.markup import ICONS, code, mark, markdown, pair
 from runner.results.reports.room import END, Room, size
 
@@ -95,7 +95,7 @@ def _gate(gate: GateResult) -> str:
 
 
 def _rows(content: RunContent, room: Room) -> None:
-    rows = content.shown.rows[: SHOWN[".md"]]
+    rows = content.shown.rows[: SHOWN_ROWS[".md"]]
     if not rows:
         return
     # Within these tags, up to an empty line, nothing is Markdown.

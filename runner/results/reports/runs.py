@@ -12,9 +12,9 @@ from typing import Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from runner.core.errors import InputError, NotComparableError
-from runner.core.text import printable, shown
+from runner.core.text import describe, printable
 from runner.core.types import Evaluator, Freeform, OutputConfig, Result, Show
-from runner.engine.scoring.repeats import joined
+from runner.engine.scoring.repeats import join_repeats
 from runner.engine.scoring.shown_rows import ShownRows, Worst
 from runner.engine.scoring.summary import GateResult, Summary
 from runner.engine.scoring.tally import Tally
@@ -25,7 +25,7 @@ from runner.results.compare.rows import source_rows
 from runner.results.output.folder import PARTS, ROWS
 from runner.results.output.manifest import State
 from runner.results.output.row_cells import DIRECTION, REPEAT, columns_of, directions
-from runner.results.reports.content import Part, Rows, RunContent, line_of
+from runner.results.reports.content import Part, ReportRows, RunContent, line_of
 from sandboxes.base import Call
 
 _GATES: TypeAdapter[tuple[GateResult, ...]] = TypeAdapter(tuple[GateResult, ...])
@@ -87,7 +87,11 @@ def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bo
     told = {} if first is None or isinstance(first[1], RowError) else directions(first[1].get(DIRECTION))
     outputs = source.outputs or outputs_of(told) or _first_output(source.manifest)
     evaluator = Evaluator(name="run", source="", parameters=(), outputs=outputs, version="")
-    tally, found, rows = Tally(outputs), Worst(evaluator, worst, show), Rows(outputs, failed=failed, listed=listed)
+    tally, found, rows = (
+        Tally(outputs),
+        Worst(evaluator, worst, show),
+        ReportRows(outputs, failed=failed, listed=listed),
+    )
     for line, result, carried in joined_rows(every if first is None else chain([first], every)):
         found.watch(result, Call(id=result.number, arguments=carried))
         tally.add(result)
@@ -107,17 +111,17 @@ def joined_rows(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict
             raise InputError(f"{where}: {row}; is the file whole, and a results file?")
         again = few and row.get("id") == few[0].id and str(row.get(REPEAT, 1)) not in ("1", "1.0")
         if few and (not again or len(few) >= _MOST_REPEATS):
-            yield line, joined(few) if len(few) > 1 else few[0], carried
+            yield line, join_repeats(few) if len(few) > 1 else few[0], carried
             few = []
         if not few:
             number += 1
             line, carried = line_of(where), columns_of(row)
         few.append(_result(where, number, row))
     if few:
-        yield line, joined(few) if len(few) > 1 else few[0], carried
+        yield line, join_repeats(few) if len(few) > 1 else few[0], carried
 
 
-def _content(source: Source, summary: Summary, shown: ShownRows, rows: Rows) -> RunContent:
+def _content(source: Source, summary: Summary, shown: ShownRows, rows: ReportRows) -> RunContent:
     manifest = source.manifest
     dataset, told = _table(manifest, "dataset"), _table(manifest, "summary")
     state = manifest.get("state", "finished")
@@ -172,7 +176,7 @@ def _result(where: str, number: int, row: Mapping[str, Any]) -> Result:
         return Result.model_validate(fields)
     except (ValidationError, ValueError, TypeError, AttributeError):
         raise InputError(
-            f"{where} is no row of results: {shown(dict(row), 100)}; name a file that a run wrote with -o"
+            f"{where} is no row of results: {describe(dict(row), 100)}; name a file that a run wrote with -o"
         ) from None
 
 

@@ -28,7 +28,7 @@ def in_job() -> bool:
     return any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in _SIGNS)
 
 
-class Guard:
+class CommandGuard:
     """Breaks up commands with a blank, in output that comes in pieces."""
 
     def __init__(self) -> None:
@@ -49,6 +49,10 @@ class Guard:
         return text[known:]
 
 
-def guarded(text: str) -> str:
+def guard_text(text: str) -> str:
     """Text that somebody else writes, as it may be written in a job."""
-    return Guard().guarded(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass") if in_job() else text
+    return (
+        CommandGuard().guarded(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        if in_job()
+        else text
+    )

@@ -12,15 +12,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from runner.core.types import Evaluator, Result
-from runner.core.version import installed
+from runner.core.version import installed_version
 from runner.engine.batch_program import is_batched, least_rows
 from runner.engine.batches import SharedBatches
-from runner.engine.request import Prepared
-from runner.engine.row import Known, Row
+from runner.engine.request import PreparedRun
+from runner.engine.row import ResultSource, Row
 from runner.results.output.digests import digests
 from runner.results.output.stored_rows import StoredScore, contradiction
 from runner.results.score_cache.randomness import asks_of_files, draws
-from runner.results.score_cache.store import Store
+from runner.results.score_cache.store import ScoreCacheStore
 from sandboxes.base import LOG, Sandbox
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.json_text import writer
@@ -38,7 +38,7 @@ _value = writer(ascii=True, compact=True, nan=False)
 class ScoreCache:
     """The scores of one run's rows: `find` gives those that are kept, `learn` keeps others. `hits` counts the first."""
 
-    def __init__(self, prepared: Prepared, store: Store, files: Mapping[str, str | None]) -> None:
+    def __init__(self, prepared: PreparedRun, store: ScoreCacheStore, files: Mapping[str, str | None]) -> None:
         self.hits = 0
         self._prepared = prepared
         self._store = store
@@ -152,7 +152,7 @@ class ScoreCache:
 class Both:
     """Results of the run that goes on, and for its other rows those of the cache."""
 
-    def __init__(self, first: Known, second: Known) -> None:
+    def __init__(self, first: ResultSource, second: ResultSource) -> None:
         self._first, self._second = first, second
 
     @property
@@ -185,20 +185,20 @@ class Both:
         self._second.end()
 
 
-def open_scores(prepared: Prepared) -> ScoreCache | None:
+def open_scores(prepared: PreparedRun) -> ScoreCache | None:
     """The score cache for a run; None, with a warning that says why, where it is of no use or cannot be used."""
     if why := refusal(prepared):
         LOG.warning("the score cache is off: %s", why)
         return None
     files = digests(None, prepared.sandbox.config.files).files
     try:
-        return ScoreCache(prepared, Store(LOG.warning), files)
+        return ScoreCache(prepared, ScoreCacheStore(LOG.warning), files)
     except (SandboxUnavailableError, OSError, sqlite3.Error) as error:
         LOG.warning("the score cache is off: %s", error)
         return None
 
 
-def refusal(prepared: Prepared) -> str | None:
+def refusal(prepared: PreparedRun) -> str | None:
     """Why the run's scores cannot be kept. None: they can."""
     if is_batched(prepared.evaluator):
         return "the script is called with several rows at once, and a score may depend on the others"
@@ -212,7 +212,7 @@ def refusal(prepared: Prepared) -> str | None:
     return None
 
 
-def _described(prepared: Prepared, files: Mapping[str, str | None]) -> tuple[bytes, list[Any]]:
+def _described(prepared: PreparedRun, files: Mapping[str, str | None]) -> tuple[bytes, list[Any]]:
     """A digest of where a script runs, as far as it is known before that is open; and what else scores depend on."""
     request, evaluator, sandbox = prepared.request, prepared.evaluator, prepared.sandbox
     config = sandbox.config.model_dump(
@@ -220,7 +220,7 @@ def _described(prepared: Prepared, files: Mapping[str, str | None]) -> tuple[byt
     )
     asks = asks_of_files(evaluator)
     seen = {name: _as_seen(path) for name, path in sandbox.config.files.items() if asks}
-    place = [FORMAT, installed(), sandbox.name, config, dict(files), seen]
+    place = [FORMAT, installed_version(), sandbox.name, config, dict(files), seen]
     parts = [
         *place,
         sha256(evaluator.source.encode()).hexdigest(),

@@ -45,7 +45,7 @@ _CHECK = 16  # bytes of a value's digest
 _LAST = 30.0  # seconds to write what is left
 
 
-class Store:
+class ScoreCacheStore:
     """
     Scores by key. `get` belongs to one thread at a time; `put` never waits, for a thread writes.
 

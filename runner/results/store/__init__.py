@@ -20,6 +20,6 @@ def open_store(url: str | None = None, folder: Path | None = None) -> Store:
     `url` is a database's, else that of `EVALCELL_DATABASE_URL`, else SQLite in the folder. `folder` holds the files; it
     is `store` in the state folder. Raises StoreError.
     """
-    from runner.results.store.opening import opened  # here: a run that keeps nothing imports no database
+    from runner.results.store.opening import open_at  # here: a run that keeps nothing imports no database
 
-    return opened(url, folder)
+    return open_at(url, folder)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Select, func, select
 from runner.core.errors import InputError
 from runner.results.store.database import Database
 from runner.results.store.errors import InUseError, StoreFullError
-from runner.results.store.files import SEGMENT, Files
+from runner.results.store.files import SEGMENT, BlobFiles
 from runner.results.store.limits import STORE
 from runner.results.store.schema import datasets, runs, segments
 from runner.results.store.types import ACTIVE, MOST_COUNT, Page
@@ -19,14 +19,14 @@ from sandboxes.wording import Setting
 
 T = TypeVar("T")
 _CURSOR = 128  # characters
-NAMED = 100
+NAMED_IDS = 100
 """Ids that a message or an error names."""
 
 
-class Part:
+class StorePart:
     """A part of the store, over its database and files."""
 
-    def __init__(self, database: Database, files: Files) -> None:
+    def __init__(self, database: Database, files: BlobFiles) -> None:
         self._database = database
         self._files = files
 
@@ -34,10 +34,10 @@ class Part:
         """Delete those of the files that nothing names any more; the bytes that the disk gets back."""
         some = set(blobs)
         with self._database.write() as connection:  # nobody adds one of them meanwhile
-            return sum(self._files.delete(blob) for blob in some - named(connection, some))
+            return sum(self._files.delete(blob) for blob in some - named_blobs(connection, some))
 
 
-def named(connection: Connection, blobs: Iterable[str]) -> set[str]:
+def named_blobs(connection: Connection, blobs: Iterable[str]) -> set[str]:
     """Those of the files that the database names."""
     found = set()
     for blob in blobs:
@@ -51,7 +51,7 @@ def named(connection: Connection, blobs: Iterable[str]) -> set[str]:
     return found
 
 
-def occupied(connection: Connection) -> int:
+def occupied_bytes(connection: Connection) -> int:
     """Bytes of all files; what two runs share counts twice."""
     of_datasets = select(func.max(datasets.c.bytes).label("bytes")).group_by(datasets.c.digest).subquery()
     found = connection.execute(
@@ -65,13 +65,13 @@ def occupied(connection: Connection) -> int:
 
 def refuse_full(connection: Connection, more: int) -> None:
     """Raise StoreFullError if the files may not take so many bytes more."""
-    if occupied(connection) + more > STORE.bytes():
+    if occupied_bytes(connection) + more > STORE.bytes():
         raise StoreFullError(
             f"the store's files take {STORE}, the most; delete runs (`evalcell runs prune`), or raise {STORE.variable}"
         )
 
 
-def paged(
+def fetch_page(
     connection: Connection,
     query: Select[Any],
     key: Any,
@@ -114,13 +114,13 @@ def refuse_used(connection: Connection, name: str, *conditions: Any, force: bool
 
 def _ids(connection: Connection, *conditions: Any) -> tuple[str, ...]:
     """Those of the runs of which this holds, the newest first."""
-    query = select(runs.c.id).where(*conditions).order_by(runs.c.id.desc()).limit(NAMED)
+    query = select(runs.c.id).where(*conditions).order_by(runs.c.id.desc()).limit(NAMED_IDS)
     return tuple(connection.execute(query).scalars())
 
 
 def _told(ids: Sequence[str]) -> str:
     """These runs, in words."""
-    many = f"{len(ids)}{' or more' if len(ids) == NAMED else ''} run{'' if len(ids) == 1 else 's'}"
+    many = f"{len(ids)}{' or more' if len(ids) == NAMED_IDS else ''} run{'' if len(ids) == 1 else 's'}"
     return f"{many} ({', '.join(ids[:3])}{', …' if len(ids) > 3 else ''})"
 
 

@@ -14,7 +14,7 @@ from runner.results.store.base import now
 from runner.results.store.errors import InUseError, NotStoredError
 from runner.results.store.files import SEGMENT
 from runner.results.store.names import is_run
-from runner.results.store.runs import Runs, claimed, time_of, unknown
+from runner.results.store.runs import Runs, claim_columns, time_of, unknown
 from runner.results.store.schema import datasets, runs, segments
 from runner.results.store.types import ACTIVE, RunInfo
 
@@ -24,7 +24,7 @@ _ABLE = ("failed", "cancelled", "parked")
 """States of a run that somebody may let go on."""
 
 
-class Renewed(NamedTuple):
+class ClaimRenewal(NamedTuple):
     """What became of a server's claims."""
 
     lost: tuple[str, ...]
@@ -59,7 +59,7 @@ class Claims(Runs):
                 if len(found) == most:
                     break
             for id in found:
-                connection.execute(update(runs).where(runs.c.id == id).values(**claimed(connection, server)))
+                connection.execute(update(runs).where(runs.c.id == id).values(**claim_columns(connection, server)))
         return [self.run(id) for id in found]
 
     def let_go(self, server: str) -> None:
@@ -77,14 +77,14 @@ class Claims(Runs):
         names = [f"{run.digest}{suffix}", *(f"{digest}{SEGMENT}" for digest in connection.execute(last).scalars())]
         return all(self._files.path(name).is_file() for name in names)
 
-    def renew(self, server: str, ids: Sequence[str]) -> Renewed:
+    def renew(self, server: str, ids: Sequence[str]) -> ClaimRenewal:
         """Go on to claim these runs, which the server does."""
         with self._database.write() as connection:
             query = select(runs.c.id, runs.c.stop).where(runs.c.server == server, runs.c.id.in_(ids))
             mine = {row.id: row.stop for row in connection.execute(query).all()}
-            lease = claimed(connection, server)["lease"]
+            lease = claim_columns(connection, server)["lease"]
             connection.execute(update(runs).where(runs.c.id.in_(list(mine))).values(lease=lease))
-        return Renewed(
+        return ClaimRenewal(
             lost=tuple(id for id in ids if id not in mine), stop=tuple(id for id, stop in mine.items() if stop)
         )
 
@@ -101,7 +101,9 @@ class Claims(Runs):
             if row.state not in _ABLE or (row.lease is not None and row.server != server):
                 raise InUseError(f"the run is {row.state}; only one that failed or was cancelled goes on", (id,))
             values = {"state": "queued", "error": None, "ended": None, "summary": None}
-            connection.execute(update(runs).where(runs.c.id == id).values(**values, **claimed(connection, server)))
+            connection.execute(
+                update(runs).where(runs.c.id == id).values(**values, **claim_columns(connection, server))
+            )
         return self.run(id)
 
     def ask_to_stop(self, id: str) -> RunInfo:

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, delete, insert, select
 
 from runner.core.errors import InputError
 from runner.core.text import printable, rows_of, suggestion
-from runner.results.store.base import Part, now, paged, refuse_full, refuse_used
+from runner.results.store.base import StorePart, fetch_page, now, refuse_full, refuse_used
 from runner.results.store.errors import NameTakenError, NotStoredError
-from runner.results.store.names import checked, dataset_name, is_digest, parted
+from runner.results.store.names import dataset_name, is_digest, split_file_name, validate_name
 from runner.results.store.schema import datasets, presets, runs
 from runner.results.store.types import DatasetInfo, Page, Preset
 from sandboxes.base import SandboxConfig
@@ -22,7 +22,7 @@ from sandboxes.wording import Setting
 _COLUMNS = 1000
 
 
-class Datasets(Part):
+class Datasets(StorePart):
     """The datasets of the store. All raises StoreError."""
 
     def add_dataset(
@@ -42,7 +42,7 @@ class Datasets(Part):
         content; with `another` the dataset is then named `NAME-2`. Raises InputError for what is no name.
         """
         dataset_name(name)
-        if parted(f"x{suffix}") != ("x", suffix):
+        if split_file_name(f"x{suffix}") != ("x", suffix):
             raise InputError(f"suffix {printable(suffix, 40)!r}: it is that of no dataset, such as .jsonl or .csv.gz")
         with self._files.written(file, suffix) as new, self._database.write() as connection:
             for attempt in range(1, 10_000):
@@ -78,7 +78,7 @@ class Datasets(Part):
     def datasets(self, after: str | None = None, count: int = 50) -> Page[DatasetInfo]:
         """The datasets by name."""
         with self._database.read() as connection:
-            return paged(connection, select(datasets), datasets.c.name, after, count, _info)
+            return fetch_page(connection, select(datasets), datasets.c.name, after, count, _info)
 
     def dataset(self, name: str) -> DatasetInfo:
         """The dataset of a name or a digest. Raises NotStoredError."""
@@ -111,12 +111,12 @@ class Datasets(Part):
         return self._free([f"{info.digest}{info.suffix}"])
 
 
-class Presets(Part):
+class Presets(StorePart):
     """The sandbox configs of the store. All raises StoreError."""
 
     def set_preset(self, name: str, config: SandboxConfig) -> Preset:
         """Keep a config under the name; one that was there is replaced. Raises InputError for what is no name."""
-        made = Preset(name=checked(name), config=config, created=now())
+        made = Preset(name=validate_name(name), config=config, created=now())
         values = {"name": name, "config": config.model_dump_json(exclude_unset=True), "created": made.created}
         with self._database.write() as connection:
             connection.execute(delete(presets).where(presets.c.name == name))
@@ -126,7 +126,7 @@ class Presets(Part):
     def presets(self, after: str | None = None, count: int = 50) -> Page[Preset]:
         """The presets by name."""
         with self._database.read() as connection:
-            return paged(connection, select(presets), presets.c.name, after, count, _preset)
+            return fetch_page(connection, select(presets), presets.c.name, after, count, _preset)
 
     def preset(self, name: str) -> Preset:
         """The preset of a name. Raises NotStoredError."""

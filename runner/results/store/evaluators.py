@@ -9,16 +9,16 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from runner.core.text import printable, suggestion
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.load import MAX_SOURCE
-from runner.results.store.base import Part, now, paged, refuse_used
+from runner.results.store.base import StorePart, fetch_page, now, refuse_used
 from runner.results.store.errors import NotStoredError, VersionConflictError
-from runner.results.store.names import checked, made, split
+from runner.results.store.names import slugify, split, validate_name
 from runner.results.store.schema import evaluators, runs, versions
 from runner.results.store.types import EvaluatorInfo, EvaluatorVersion, Page
 
 _PAGE = 4 << 20  # bytes of sources in a page
 
 
-class Evaluators(Part):
+class Evaluators(StorePart):
     """The evaluators of the store. All raises StoreError."""
 
     def add_evaluator(
@@ -30,7 +30,7 @@ class Evaluators(Part):
         `name` is made of the evaluator's own if it is None. `expected` is the version that was edited: raises
         VersionConflictError if another one is the newest. Raises InputError for what is no name.
         """
-        name = made(evaluator.name) if name is None else checked(name)
+        name = slugify(evaluator.name) if name is None else validate_name(name)
         with self._database.write() as connection:
             newest = _newest(connection, name)
             if newest is not None and _same(newest, evaluator, edited=expected is not None):
@@ -74,7 +74,9 @@ class Evaluators(Part):
             v.created.label("saved"),
         ).join(versions, (v.name == evaluators.c.name) & (v.number == evaluators.c.number))  # fmt: skip
         with self._database.read() as connection:
-            return paged(connection, query, evaluators.c.name, after, count, lambda row: EvaluatorInfo(**row._mapping))
+            return fetch_page(
+                connection, query, evaluators.c.name, after, count, lambda row: EvaluatorInfo(**row._mapping)
+            )
 
     def evaluator(self, reference: str) -> EvaluatorVersion:
         """One version; `name` and `name@latest` are the newest. Raises NotStoredError and InputError."""
@@ -84,7 +86,7 @@ class Evaluators(Part):
 
     def versions(self, name: str, after: str | None = None, count: int = 50) -> Page[EvaluatorVersion]:
         """The versions, the newest first; fewer than asked for where their sources are large. Raises NotStoredError."""
-        checked(name)
+        validate_name(name)
         query = select(versions).where(versions.c.name == name)
         with self._database.read() as connection:
             if _newest(connection, name) is None:
@@ -92,7 +94,7 @@ class Evaluators(Part):
             if after is not None:
                 query = query.where(versions.c.number < (int(after) if after.isdecimal() and len(after) < 10 else 0))
             most = max(1, min(count, _PAGE // MAX_SOURCE))
-            return paged(connection, query, versions.c.number, None, most, _version, down=True)
+            return fetch_page(connection, query, versions.c.number, None, most, _version, down=True)
 
     def delete_evaluator(self, name: str, *, force: bool = False) -> None:
         """
@@ -101,7 +103,7 @@ class Evaluators(Part):
         Raises NotStoredError, and InUseError if there are runs of it. With `force` these stay with their results, but
         none that is not over may be among them.
         """
-        checked(name)
+        validate_name(name)
         with self._database.write() as connection:
             if _newest(connection, name) is None:
                 raise NotStoredError(_unknown(connection, name))

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from runner.core.errors import DatasetError
 from runner.core.text import printable, whole, why
 from runner.inputs.datasets.dataset import SUFFIXES
-from runner.inputs.datasets.streams import PACKED
+from runner.inputs.datasets.streams import COMPRESSION_SUFFIXES
 from runner.results.store.errors import StoreDamagedError, StoreError, StoreFullError
 from runner.results.store.limits import STORE
 from sandboxes.cache import private_dir
@@ -26,14 +26,14 @@ from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.ledger import VARIABLE
 
 SEGMENT = ".segment.jsonl"
-_ENDS = [re.escape(f"{suffix}{packed}") for suffix in SUFFIXES for packed in ("", *PACKED)]
+_ENDS = [re.escape(f"{suffix}{packed}") for suffix in SUFFIXES for packed in ("", *COMPRESSION_SUFFIXES)]
 _BLOB = re.compile(rf"[0-9a-f]{{64}}({'|'.join([*_ENDS, re.escape(SEGMENT)])})")
 _COPIED = 1 << 20
-LEFT = 3600.0
+ORPHAN_SECONDS = 3600.0
 """Seconds after which a file that nothing names was left by a process that was killed."""
 
 
-class Files:
+class BlobFiles:
     """The folder `files`: each file's name is its SHA-256 and its suffix. Raises StoreError."""
 
     def __init__(self, folder: Path) -> None:
@@ -82,7 +82,7 @@ class Files:
 
     def strays(self, named: Callable[[Iterable[str]], set[str]]) -> Iterator[str]:
         """Files of a killed process: those, old enough, that are not `named`. Unfinished ones are deleted at once."""
-        old = time.time() - LEFT
+        old = time.time() - ORPHAN_SECONDS
         for place in [self.folder, *(path for path in self.folder.iterdir() if path.is_dir())]:
             found = []
             for path in place.iterdir():
@@ -137,7 +137,7 @@ def _opened(path: Path) -> BinaryIO:
 class New:
     """A file that was written and is not kept yet."""
 
-    def __init__(self, unfinished: str, digest: str, suffix: str, bytes: int, files: Files) -> None:
+    def __init__(self, unfinished: str, digest: str, suffix: str, bytes: int, files: BlobFiles) -> None:
         self._unfinished = unfinished
         self._files = files
         self.digest = digest

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from runner.core.errors import InputError
 from runner.core.text import printable
 from runner.inputs.datasets.dataset import SUFFIXES
-from runner.inputs.datasets.streams import PACKED
+from runner.inputs.datasets.streams import COMPRESSION_SUFFIXES
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -16,7 +16,7 @@ _RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{3}(-1)*")
 _REFERENCE = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([0-9]{1,9}|[0-9a-f]{6,12}|latest))?")
 
 
-def checked(name: str, what: str = "name") -> str:
+def validate_name(name: str, what: str = "name") -> str:
     """The name. Raises InputError if it is none."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
@@ -26,7 +26,7 @@ def checked(name: str, what: str = "name") -> str:
     return name
 
 
-def made(text: str, otherwise: str = "unnamed") -> str:
+def slugify(text: str, otherwise: str = "unnamed") -> str:
     """A name out of any text: `My Rows (2)` becomes `my-rows-2`."""
     found = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")[:64].strip("-._")
     return found or otherwise
@@ -38,7 +38,7 @@ def dataset_name(name: str) -> str:
 
     So `store:NAME` is never the name of a file that could be read, nor another dataset by its content.
     """
-    if checked(name, "dataset").endswith((*SUFFIXES, *PACKED)):
+    if validate_name(name, "dataset").endswith((*SUFFIXES, *COMPRESSION_SUFFIXES)):
         raise InputError(f"dataset {name!r}: a name does not end as a file's does; leave {PurePath(name).suffix} out")
     if is_digest(name):
         raise InputError(f"dataset {name!r}: a name is no digest; choose another one")
@@ -55,20 +55,20 @@ def is_run(text: str) -> bool:
     return _RUN.fullmatch(text) is not None
 
 
-def parted(file_name: str) -> tuple[str, str]:
+def split_file_name(file_name: str) -> tuple[str, str]:
     """A dataset's name and suffix from a file's: `Rows.CSV.gz` is `rows` and `.csv.gz`. Raises InputError."""
     path = PurePath(file_name.replace("\\", "/"))
     suffix, packed = path.suffix.lower(), ""
-    if suffix in PACKED:
+    if suffix in COMPRESSION_SUFFIXES:
         packed, path = suffix, PurePath(path.stem)
         suffix = path.suffix.lower()
     if suffix not in SUFFIXES or (packed and suffix in (".parquet", ".arrow")):
         raise InputError(
             f"{printable(file_name, 80)} has no suffix of a dataset; name it with one of {', '.join(SUFFIXES)}"
         )
-    name = made(path.stem)
-    while name.endswith((*SUFFIXES, *PACKED)):
-        name = made(PurePath(name).stem)
+    name = slugify(path.stem)
+    while name.endswith((*SUFFIXES, *COMPRESSION_SUFFIXES)):
+        name = slugify(PurePath(name).stem)
     return name, suffix + packed
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from runner.results.store.errors import StoreError
-from runner.results.store.files import Files
+from runner.results.store.files import BlobFiles
 from runner.results.store.limits import RUN, STORE
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.ledger import state_dir
@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
     raise StoreError("the store needs SQLAlchemy and Alembic; run: pip install 'evalcell[store]'") from None
 
 
-def opened(url: str | None, folder: Path | None) -> Store:
+def open_at(url: str | None, folder: Path | None) -> Store:
     """See `open_store`."""
     for limit in (RUN, STORE):
         limit.bytes()  # one that is none is told now, not at the first write
@@ -30,7 +30,7 @@ def opened(url: str | None, folder: Path | None) -> Store:
         folder = folder or state_dir() / "store"
     except SandboxUnavailableError as error:
         raise StoreError(str(error)) from None
-    files = Files(folder)
+    files = BlobFiles(folder)
     address = url or os.environ.get(VARIABLE)
     if not address:
         _private(folder / "store.sqlite")

@@ -11,21 +11,21 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from runner.core.text import printable
 from runner.core.types import Direction
-from runner.results.store.base import Part, refuse_full
+from runner.results.store.base import StorePart, refuse_full
 from runner.results.store.errors import NotStoredError, SegmentError, StoreDamagedError, StoreFullError
-from runner.results.store.files import SEGMENT, Files
+from runner.results.store.files import SEGMENT, BlobFiles
 from runner.results.store.limits import RUN
 from runner.results.store.runs import refuse_others, unknown
 from runner.results.store.schema import runs, segments
 from runner.results.store.segments import MOST, OUTCOMES, WIDTH, Segment, check, entries, sum_of
 from runner.results.store.selection import IndexedResults, Piece
-from runner.results.store.types import SegmentInfo, Selected, Selection
+from runner.results.store.types import ResultSelection, SegmentInfo, Selection
 
 _AT_ONCE = 20  # segments whose index is held
 _ALL = Selection()
 
 
-class Results(Part):
+class StoredResults(StorePart):
     """The results of runs. All raises StoreError."""
 
     def add_segment(self, run: str, segment: Segment, server: str | None = None) -> int:
@@ -79,7 +79,7 @@ class Results(Part):
             raise StoreDamagedError(f"{one.path} is gone or cut off; delete the run, and run it again")
         return made
 
-    def select(self, run: str, selection: Selection = _ALL) -> Selected:
+    def select(self, run: str, selection: Selection = _ALL) -> ResultSelection:
         """
         The results that match, by index, and one page of them.
 
@@ -93,7 +93,7 @@ class Results(Part):
 class _Segments(IndexedResults):
     """The segments of a run, in a transaction."""
 
-    def __init__(self, connection: Connection, run: str, files: Files) -> None:
+    def __init__(self, connection: Connection, run: str, files: BlobFiles) -> None:
         self._connection = connection
         self._run = run
         self._files = files

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from runner.core.text import printable
 from runner.engine.scoring.summary import Summary
-from runner.results.store.base import Part, now, paged
+from runner.results.store.base import StorePart, fetch_page, now
 from runner.results.store.datasets import exact_dataset, find_dataset, find_preset
 from runner.results.store.errors import ClaimLostError, InUseError, NotStoredError
 from runner.results.store.evaluators import exact, find
@@ -54,7 +54,7 @@ class Changes(TypedDict, total=False):
     lock: str | None
 
 
-class Runs(Part):
+class Runs(StorePart):
     """The runs of the store. All raises StoreError."""
 
     def create_run(
@@ -104,7 +104,7 @@ class Runs(Part):
                 "started": made if state == "running" else None,
                 "spec": pinned.model_dump_json(),
                 "command": command,
-                **claimed(connection, server),
+                **claim_columns(connection, server),
                 **dict.fromkeys(("rows", "bytes", *OUTCOMES), 0),
             }
             connection.execute(insert(runs).values(values))
@@ -128,7 +128,7 @@ class Runs(Part):
         if states:
             query = query.where(runs.c.state.in_(states))
         with self._database.read() as connection:
-            return paged(connection, query, runs.c.id, after, count, _info, down=True)
+            return fetch_page(connection, query, runs.c.id, after, count, _info, down=True)
 
     def run(self, id: str) -> RunInfo:
         """One run. Raises NotStoredError."""
@@ -211,7 +211,7 @@ def drop(connection: Connection, id: str) -> set[str]:
     return blobs
 
 
-def claimed(connection: Connection, server: str | None) -> dict[str, Any]:
+def claim_columns(connection: Connection, server: str | None) -> dict[str, Any]:
     """The columns of a run that this server claims from now on."""
     if server is None:
         return {}

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from runner.core.settings import RunSettings
 from runner.core.text import printable, whole
 from runner.core.types import Result
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.engine.scoring.summary import Summary
-from runner.engine.threads import Detached
-from runner.inputs.evaluators.resolve import STORED, is_reference
+from runner.engine.threads import DaemonCall
+from runner.inputs.evaluators.resolve import STORE_PREFIX, is_reference
 from runner.results.output.digests import Digests, digests
 from runner.results.output.files import WriteError
 from runner.results.output.manifest import State, command
@@ -44,23 +44,23 @@ class SavedRun:
     StoreError.
     """
 
-    def __init__(self, prepared: Prepared, read: Detached[Digests] | None = None) -> None:
+    def __init__(self, prepared: PreparedRun, read: DaemonCall[Digests] | None = None) -> None:
         self._prepared = prepared
         self._store = open_store()
         self._builder = SegmentBuilder(layout=run_layout(prepared))
         named = prepared.request.dataset or ""
-        self._named = named.removeprefix(STORED) if named.startswith(STORED) else None
+        self._named = named.removeprefix(STORE_PREFIX) if named.startswith(STORE_PREFIX) else None
         if read is None and self._named is None:
-            read = Detached(lambda: digests(prepared.dataset, {}), "evalcell-digests")
+            read = DaemonCall(lambda: digests(prepared.dataset, {}), "evalcell-digests")
         self._read = read
-        self._writing: Detached[int] | None = None
+        self._writing: DaemonCall[int] | None = None
         self._held: BaseFileLock | None = None
         self.id: str | None = None
         """The run's, once it has begun."""
 
     async def begin(self, sandbox: str) -> None:
         """Keep what is run; `sandbox` is its identity. Raises StoreError and InputError."""
-        self.id = await Detached(lambda: self._begin(sandbox), "evalcell-store").get()
+        self.id = await DaemonCall(lambda: self._begin(sandbox), "evalcell-store").get()
 
     def _begin(self, sandbox: str) -> str:
         prepared, request = self._prepared, self._prepared.request
@@ -113,12 +113,12 @@ class SavedRun:
         with suppress(StoreError, TimeoutError):
             await asyncio.wait_for(self.close(), _LATE if issubclass(kind, Exception) else _HURRY)
 
-    def _write(self) -> Detached[int] | None:
+    def _write(self) -> DaemonCall[int] | None:
         run = self.id
         if run is None or not len(self._builder):
             return None
         segment = self._builder.take()
-        return Detached(lambda: self._store.add_segment(run, segment), "evalcell-store")
+        return DaemonCall(lambda: self._store.add_segment(run, segment), "evalcell-store")
 
     def end(self, state: State, summary: Summary, error: str | None) -> None:
         """Keep how the run ended. Raises WriteError if that cannot be done, or takes too long."""
@@ -139,7 +139,7 @@ class SavedRun:
                     store.release(run, self._held)
 
         try:
-            Detached(work, "evalcell-store").wait(None if state == "finished" else 2 * _HURRY)
+            DaemonCall(work, "evalcell-store").wait(None if state == "finished" else 2 * _HURRY)
         except (StoreError, TimeoutError) as failure:
             why = str(failure) or "it hangs"
             raise WriteError(f"the store does not say how the run {run or ''} ended: {why}") from None

@@ -38,7 +38,7 @@ class Clean(TypeDecorator[str]):
         return None if value is None else whole(value).replace("\0", "\ufffd")
 
 
-class Key(TypeDecorator[str]):
+class KeyColumn(TypeDecorator[str]):
     """A short text, cleaned in the same way: what is looked up may be anything."""
 
     impl = String
@@ -68,32 +68,32 @@ metadata = MetaData()
 evaluators = Table(
     "evaluators",
     metadata,
-    Column("name", Key(64), primary_key=True),
+    Column("name", KeyColumn(64), primary_key=True),
     Column("created", Moment, nullable=False),
     Column("number", Integer, nullable=False),
 )
 versions = Table(
     "versions",
     metadata,
-    Column("name", Key(64), ForeignKey("evaluators.name", ondelete="CASCADE"), primary_key=True),
+    Column("name", KeyColumn(64), ForeignKey("evaluators.name", ondelete="CASCADE"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("version", Key(12), nullable=False),
-    Column("language", Key(16), nullable=False),
+    Column("version", KeyColumn(12), nullable=False),
+    Column("language", KeyColumn(16), nullable=False),
     Column("created", Moment, nullable=False),
     Column("source", Clean, nullable=False),
     Column("description", Clean, nullable=False),
-    Column("dialect", Key(64)),
-    Column("entry", Key(200)),
-    Column("dialect_failures", Key(16), nullable=False, server_default="failed"),
-    Column("asked_dialect", Key(64)),
-    Column("asked_entry", Key(200)),
+    Column("dialect", KeyColumn(64)),
+    Column("entry", KeyColumn(200)),
+    Column("dialect_failures", KeyColumn(16), nullable=False, server_default="failed"),
+    Column("asked_dialect", KeyColumn(64)),
+    Column("asked_entry", KeyColumn(200)),
 )
 datasets = Table(
     "datasets",
     metadata,
-    Column("name", Key(64), primary_key=True),
-    Column("digest", Key(64), nullable=False),
-    Column("suffix", Key(16), nullable=False),
+    Column("name", KeyColumn(64), primary_key=True),
+    Column("digest", KeyColumn(64), nullable=False),
+    Column("suffix", KeyColumn(16), nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("rows", BigInteger),
     Column("columns", Clean, nullable=False),
@@ -103,26 +103,26 @@ datasets = Table(
 presets = Table(
     "presets",
     metadata,
-    Column("name", Key(64), primary_key=True),
+    Column("name", KeyColumn(64), primary_key=True),
     Column("config", Clean, nullable=False),
     Column("created", Moment, nullable=False),
 )
 runs = Table(
     "runs",
     metadata,
-    Column("id", Key(64), primary_key=True),
+    Column("id", KeyColumn(64), primary_key=True),
     Column("title", Clean, nullable=False),
     Column("evaluator", Clean, nullable=False),
     Column("number", Integer),
-    Column("version", Key(12), nullable=False),
+    Column("version", KeyColumn(12), nullable=False),
     Column("dataset", Clean, nullable=False),
-    Column("digest", Key(64)),
-    Column("direction", Key(16), nullable=False),
+    Column("digest", KeyColumn(64)),
+    Column("direction", KeyColumn(16), nullable=False),
     Column("sandbox", Clean, nullable=False),
     Column("why", Clean, nullable=False),
-    Column("state", Key(16), nullable=False),
-    Column("owner", Key(16), nullable=False),
-    Column("server", Key(64)),
+    Column("state", KeyColumn(16), nullable=False),
+    Column("owner", KeyColumn(16), nullable=False),
+    Column("server", KeyColumn(64)),
     Column("lease", Moment),
     Column("stop", Integer, nullable=False, server_default="0"),
     Column("created", Moment, nullable=False),
@@ -147,10 +147,10 @@ runs = Table(
 segments = Table(
     "segments",
     metadata,
-    Column("run", Key(64), ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("run", KeyColumn(64), ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("first", BigInteger, primary_key=True, autoincrement=False),
     Column("rows", BigInteger, nullable=False),
-    Column("digest", Key(64), nullable=False),
+    Column("digest", KeyColumn(64), nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("entries", LargeBinary, nullable=False),
     Index("segments_by_digest", "digest"),
@@ -158,8 +158,8 @@ segments = Table(
 replies = Table(
     "replies",
     metadata,
-    Column("key", Key(255), primary_key=True),
-    Column("digest", Key(64), nullable=False),
+    Column("key", KeyColumn(255), primary_key=True),
+    Column("digest", KeyColumn(64), nullable=False),
     Column("reply", Clean, nullable=False),
     Column("created", Moment, nullable=False),
     Index("replies_by_time", "created"),

@@ -39,7 +39,7 @@ NO_LABEL = 0
 _NO_SCORE = float("nan")
 
 
-class Entry(NamedTuple):
+class SegmentEntry(NamedTuple):
     """What the index says of one result."""
 
     offset: int
@@ -133,12 +133,12 @@ def label_number(label: str | None) -> int:
     return int.from_bytes(digest, "little") or 1
 
 
-def entries(index: bytes) -> Iterator[Entry]:
+def entries(index: bytes) -> Iterator[SegmentEntry]:
     """The records of an index. Raises SegmentError for what is none."""
     try:
         for offset, outcome, error, label, score in _RECORD.iter_unpack(index):
             kind = ERRORS[error - 1] if error else None
-            yield Entry(offset, OUTCOMES[outcome], kind, label, None if score != score else score)
+            yield SegmentEntry(offset, OUTCOMES[outcome], kind, label, None if score != score else score)
     except (struct.error, IndexError):
         raise SegmentError("the index of a segment cannot be read") from None
 

@@ -14,23 +14,23 @@ from runner.inputs.datasets.rows import DECODER
 from runner.inputs.datasets.work import ask
 from runner.results.output.stored_rows import StoredRow
 from runner.results.store.errors import SegmentError
-from runner.results.store.segments import MOST, WIDTH, Entry, entries, label_number
-from runner.results.store.types import Selected, Selection
+from runner.results.store.segments import MOST, WIDTH, SegmentEntry, entries, label_number
+from runner.results.store.types import ResultSelection, Selection
 
-SEARCHED = 1 << 30
+SEARCH_BYTES = 1 << 30
 """Bytes that a search reads."""
 _PAGE = 16 << 20  # bytes of rows on a page
-Numbered = tuple[int, Entry]
+NumberedEntry = tuple[int, SegmentEntry]
 
 
-def matches(selection: Selection) -> Callable[[Entry], bool] | None:
+def matches(selection: Selection) -> Callable[[SegmentEntry], bool] | None:
     """Whether a result is one of those, by its index alone. None: each is."""
     label = None if selection.label is None else label_number(selection.label)
     low, high, outcome, error = selection.low, selection.high, selection.outcome, selection.error
     if low is None and high is None and outcome is None and error is None and label is None:
         return None
 
-    def match(entry: Entry) -> bool:
+    def match(entry: SegmentEntry) -> bool:
         if low is not None and (entry.score is None or entry.score < low):
             return False
         if high is not None and (entry.score is None or entry.score > high):
@@ -44,7 +44,7 @@ def matches(selection: Selection) -> Callable[[Entry], bool] | None:
     return match
 
 
-def place(order: str, direction: Direction) -> Callable[[Numbered], tuple[int, float, int]]:
+def place(order: str, direction: Direction) -> Callable[[NumberedEntry], tuple[int, float, int]]:
     """
     The key by which results are sorted, `worst` or `best`.
 
@@ -55,7 +55,7 @@ def place(order: str, direction: Direction) -> Callable[[Numbered], tuple[int, f
     best = order == "best"
     sign = 0.0 if direction == "none" else (1.0 if direction == "maximize" else -1.0) * (-1.0 if best else 1.0)
 
-    def key(one: Numbered) -> tuple[int, float, int]:
+    def key(one: NumberedEntry) -> tuple[int, float, int]:
         number, entry = one
         if entry.outcome in ("failed", "lost"):
             return 4 if best else 1 if sign else -1, 0.0, number
@@ -106,23 +106,25 @@ class IndexedResults(ABC):
         """Where the file is."""
         return Path(file)
 
-    def select(self, selection: Selection, direction: Direction) -> Selected:
+    def select(self, selection: Selection, direction: Direction) -> ResultSelection:
         """The results that match, and one page of them. Raises what `damage` makes. Blocks."""
-        chosen, match = Chosen(selection, direction), matches(selection)
+        chosen, match = PageCollector(selection, direction), matches(selection)
         search = Search(selection.search, self._read) if selection.search else None
         if match is None and search is None and selection.order == "row":
             numbers = chosen.whole(self.rows)
         else:
             numbers = chosen.page(self._matching(match, search))
         rows = tuple(self._page(numbers))
-        return Selected(total=chosen.total, rows=rows, complete=search is None or search.complete)
+        return ResultSelection(total=chosen.total, rows=rows, complete=search is None or search.complete)
 
-    def _matching(self, match: Callable[[Entry], bool] | None, search: Search | None) -> Iterator[list[Numbered]]:
+    def _matching(
+        self, match: Callable[[SegmentEntry], bool] | None, search: Search | None
+    ) -> Iterator[list[NumberedEntry]]:
         for piece in self.pieces():
             found = [one for one in enumerate(self._entries(piece), piece.first) if match is None or match(one[1])]
             yield found if search is None else [*search.among(found, piece)]
 
-    def _entries(self, piece: Piece) -> Iterator[Entry]:
+    def _entries(self, piece: Piece) -> Iterator[SegmentEntry]:
         try:
             yield from entries(piece.records)
         except SegmentError:
@@ -166,7 +168,7 @@ class IndexedResults(ABC):
             raise self.damage(f"cannot be read ({error.strerror})", file) from None
 
 
-class Chosen:
+class PageCollector:
     """Counts what it passes on, and takes one page of it."""
 
     def __init__(self, selection: Selection, direction: Direction) -> None:
@@ -180,7 +182,7 @@ class Chosen:
         first = self._selection.first
         return [*range(first + 1, min(rows, first + self._selection.count) + 1)]
 
-    def page(self, found: Iterable[list[Numbered]]) -> list[int]:
+    def page(self, found: Iterable[list[NumberedEntry]]) -> list[int]:
         """The numbers of the results on the page, in order. `found` are those of each segment that match."""
         first, count, order = self._selection.first, self._selection.count, self._selection.order
         wanted = first + count
@@ -214,9 +216,9 @@ class Search:
         # What JSON may write otherwise is looked for in the values alone.
         self._plain = text.isprintable() and not set(text) & set('"\\')
         self._read = read
-        self._left = SEARCHED
+        self._left = SEARCH_BYTES
 
-    def among(self, found: list[Numbered], piece: Piece) -> Iterator[Numbered]:
+    def among(self, found: list[NumberedEntry], piece: Piece) -> Iterator[NumberedEntry]:
         """Those of a piece's results that have the text."""
         if not found or not self.complete:
             return

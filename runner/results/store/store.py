@@ -9,21 +9,21 @@ from typing import Self
 
 from sqlalchemy import func, select
 
-from runner.results.store.base import named, now, occupied
+from runner.results.store.base import named_blobs, now, occupied_bytes
 from runner.results.store.claims import Claims
 from runner.results.store.datasets import Datasets, Presets
 from runner.results.store.evaluators import Evaluators
 from runner.results.store.limits import STORE
-from runner.results.store.replies import Replies
-from runner.results.store.results import Results
+from runner.results.store.replies import IdempotentReplies
+from runner.results.store.results import StoredResults
 from runner.results.store.runs import drop
 from runner.results.store.schema import datasets, evaluators, runs, versions
-from runner.results.store.types import OVER, Pruned, Usage
+from runner.results.store.types import OVER, PruneReport, Usage
 
 SERVERS = 16
 
 
-class Store(Evaluators, Datasets, Presets, Claims, Results, Replies):
+class Store(Evaluators, Datasets, Presets, Claims, StoredResults, IdempotentReplies):
     """
     What is kept from run to run. For any number of threads, and beside other processes. Close it when done.
 
@@ -53,11 +53,11 @@ class Store(Evaluators, Datasets, Presets, Claims, Results, Replies):
                 name: connection.execute(select(func.count()).select_from(table)).scalar_one()
                 for name, table in tables.items()
             }
-            return Usage(**counts, bytes=occupied(connection), limit=STORE.bytes())
+            return Usage(**counts, bytes=occupied_bytes(connection), limit=STORE.bytes())
 
     def prune(
         self, *, older_than: timedelta | None = None, keep: int | None = None, bytes: int | None = None
-    ) -> Pruned:
+    ) -> PruneReport:
         """
         Delete runs that are over, the oldest first, and files that nothing names.
 
@@ -71,11 +71,11 @@ class Store(Evaluators, Datasets, Presets, Claims, Results, Replies):
         if bytes is not None:
             for id in self._over():
                 with self._database.read() as connection:
-                    if occupied(connection) <= bytes:
+                    if occupied_bytes(connection) <= bytes:
                         break
                 freed += self._prune(id, gone)
         freed += self._free(self._files.strays(self._named))
-        return Pruned(runs=tuple(gone), bytes=freed)
+        return PruneReport(runs=tuple(gone), bytes=freed)
 
     def _prune(self, id: str, gone: list[str]) -> int:
         with self._database.write() as connection:
@@ -101,7 +101,7 @@ class Store(Evaluators, Datasets, Presets, Claims, Results, Replies):
 
     def _named(self, blobs: Iterable[str]) -> set[str]:
         with self._database.read() as connection:
-            return named(connection, blobs)
+            return named_blobs(connection, blobs)
 
     def close(self) -> None:
         """Close the database. Safe twice."""

@@ -215,7 +215,7 @@ class Selection(Model):
     count: int = Field(default=50, ge=0, le=MOST_COUNT)
 
 
-class Selected(Model):
+class ResultSelection(Model):
     """The results that match, and one page of them."""
 
     total: int
@@ -230,7 +230,7 @@ class Selected(Model):
     """False if a search ended before the last row: it reads no more than 1 GB."""
 
 
-class Pruned(Model):
+class PruneReport(Model):
     """What was deleted."""
 
     runs: tuple[str, ...] = ()
@@ -251,7 +251,7 @@ class Usage(Model):
     """The most that they may take."""
 
 
-class Remembered(Model):
+class IdempotentReply(Model):
     """The reply to a request with an idempotency key; `digest` is that of the request."""
 
     digest: str

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Unpack
 from runner.core.errors import InputError
 from runner.core.settings import WarmOptions
 from runner.core.signature import with_settings
-from runner.core.text import shown, whole
+from runner.core.text import describe, whole
 from runner.core.types import Result, Score
 from runner.engine.request import Rows, RunRequest, Scorer
 from runner.inputs.datasets.frames import frame_rows
@@ -80,7 +80,7 @@ def _rows(batch: Any) -> tuple[Sequence[str], Rows]:
         return list(batch), [dict(zip(batch, values, strict=True)) for values in zip(*columns, strict=True)]
     frame = frame_rows(batch)
     if frame is None:
-        raise InputError(f"a batch must be a dict of arrays, a data frame or an Arrow table, not {shown(batch, 60)}")
+        raise InputError(f"a batch must be a dict of arrays, a data frame or an Arrow table, not {describe(batch, 60)}")
     return frame.names, frame
 
 

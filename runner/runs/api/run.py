@@ -22,7 +22,7 @@ from runner.engine.reading import Reading
 from runner.engine.request import Path, Rows, Scorer
 from runner.engine.scoring.diff import TOLERANCE
 from runner.engine.scoring.summary import Summary
-from runner.engine.threads import Detached
+from runner.engine.threads import DaemonCall
 from runner.inputs.call import with_whole_call
 from runner.inputs.datasets.location import is_pattern
 from runner.results.notebook.progress import NotebookBar, in_notebook
@@ -161,7 +161,7 @@ async def stream(
         with ExitStack() as stack:
             with with_whole_call(stream, given):
                 # In a thread: the rows, of which the first is looked at, may wait for something in the caller's loop.
-                await Detached(lambda: stack.enter_context(run.open(data)), "evalcell-dataset").get()
+                await DaemonCall(lambda: stack.enter_context(run.open(data)), "evalcell-dataset").get()
             async with aclosing(run.results()) as found:
                 async for result in found:
                     yield result

@@ -17,7 +17,7 @@ from runner.inputs.call import as_mapping, with_whole_call
 from runner.runs.api.run import finish
 from runner.runs.project.load import FILE, find_project
 from runner.runs.project.parts import suites
-from runner.runs.project.suite import Part, Suite, baseline_of, folder_of, own, refuse_names, shared
+from runner.runs.project.suite import Suite, SuitePart, baseline_of, folder_of, own, refuse_names, share_values
 from runner.runs.report import Report
 from runner.runs.store_references import find
 from sandboxes.base import SandboxConfig
@@ -52,7 +52,7 @@ def evaluate_all(
     read = {name: evaluator for name, (_, evaluator) in given.items()}
     whole, baseline = as_mapping(settings.pop("mapping", None)), settings.pop("baseline", None)
     require, gates = _texts(settings.pop("require", ())), _texts(settings.pop("gates", ()))
-    paths, literals = shared(read, whole.paths, read), shared(read, whole.literals, read)
+    paths, literals = share_values(read, whole.paths, read), share_values(read, whole.literals, read)
     source = list(dataset) if isinstance(dataset, Iterator) else dataset
     rows: Rows | None = None
     parts = []
@@ -66,7 +66,7 @@ def evaluate_all(
         }
         request, rows = make_request(one if isinstance(one, str | os.PathLike) else evaluator, source, **mine)
         folders = () if output is None else folder_of([os.path.join(os.fspath(output), "")], name)
-        parts.append(Part(name, request, evaluator, folders))
+        parts.append(SuitePart(name, request, evaluator, folders))
     suite = Suite(parts, _paths(report), resume=resume, overwrite=overwrite, save=save)
     with with_whole_call(evaluate_all, call):
         suite.check()

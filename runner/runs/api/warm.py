@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Unpack
 
 from runner.core.errors import ColumnsError, InputError
 from runner.core.settings import WarmOptions
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.core.types import Result
 from runner.engine.arguments import make_request
 from runner.engine.request import Rows, RunRequest, Scorer
@@ -40,7 +40,7 @@ def row_request(evaluator: Scorer, **settings: Unpack[WarmOptions]) -> RunReques
     request, _ = make_request(evaluator, (), **settings)
     found = prepare(request).evaluator
     if not found.evaluates:
-        raise InputError(f"{shown(found.name, 60)} has no `evaluate`, which scores single rows; add one")
+        raise InputError(f"{describe(found.name, 60)} has no `evaluate`, which scores single rows; add one")
     return request.model_copy(update={"evaluator": found})
 
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from runner.core.errors import MappingError
-from runner.core.text import listed
+from runner.core.text import list_names
 from runner.core.types import Case, Evaluator, InputMapping, Result
 from runner.engine.local import score
-from runner.engine.request import Prepared, RunRequest, prepare
-from runner.engine.scoring.diff import Difference, difference, qualified, same, score_fields
+from runner.engine.request import PreparedRun, RunRequest, prepare
+from runner.engine.scoring.diff import FieldDifference, difference, qualified_name, same, score_fields
 from runner.inputs.evaluators.call_inputs import Fill
 from runner.inputs.evaluators.mapping import bind
 from runner.inputs.evaluators.roles import resolve
-from runner.runs.examples.load import Example, Expected, ExpectedScore, for_language
+from runner.runs.examples.load import Example, ExpectedResult, ExpectedScore, for_language
 from sandboxes.base import Language, Model, Sandbox
 from sandboxes.registry import create
 
@@ -33,7 +33,7 @@ class ExampleResult(Model):
     id: str
     where: str
     verdict: Verdict
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FieldDifference, ...] = ()
     result: Result
 
 
@@ -54,7 +54,7 @@ class ExamplesReport(Model):
 
 def prepare_examples(
     request: RunRequest, every: Sequence[Example], *, evaluator: Evaluator | None = None, lock: str = "the lock"
-) -> tuple[Prepared, tuple[Example, ...]]:
+) -> tuple[PreparedRun, tuple[Example, ...]]:
     """
     Find and check what the worked examples need; return also the examples for the evaluator's language.
 
@@ -69,7 +69,7 @@ def prepare_examples(
     return prepared, examples
 
 
-def report(prepared: Prepared, found: Sequence[ExampleResult], skipped: int) -> ExamplesReport:
+def report(prepared: PreparedRun, found: Sequence[ExampleResult], skipped: int) -> ExamplesReport:
     """Count the results."""
     evaluator, sandbox = prepared.evaluator, prepared.sandbox
     count = {verdict: sum(case.verdict == verdict for case in found) for verdict in ("passed", "failed", "lost")}
@@ -114,7 +114,7 @@ def fill_example(evaluator: Evaluator, mapping: InputMapping | None = None) -> F
 
 
 async def run_examples(
-    prepared: Prepared, worked: Sequence[Example], opened: Sandbox
+    prepared: PreparedRun, worked: Sequence[Example], opened: Sandbox
 ) -> AsyncGenerator[ExampleResult, None]:
     """Each example's result, in their order; the script is loaded once. Raises what `score` does."""
     evaluator, request = prepared.evaluator, prepared.request
@@ -141,7 +141,7 @@ def compare_result(case: Example, result: Result) -> ExampleResult:
     return ExampleResult(id=result.id, where=case.where, verdict=verdict, differences=found, result=_short(result))
 
 
-def _differences(expected: Expected, result: Result, tolerance: float) -> Iterator[Difference]:
+def _differences(expected: ExpectedResult, result: Result, tolerance: float) -> Iterator[FieldDifference]:
     error, outcome = result.error, expected.outcome
     if outcome is None and expected.model_fields_set & {"kind", "message"}:
         outcome = "failed"
@@ -157,15 +157,15 @@ def _differences(expected: Expected, result: Result, tolerance: float) -> Iterat
         if name in result.outputs:
             yield from _unlike(name, each, result.outputs[name], tolerance)
         else:
-            yield difference("outputs", name, f"its outputs are {listed(result.outputs)}")
+            yield difference("outputs", name, f"its outputs are {list_names(result.outputs)}")
 
 
-def _unlike(name: str, expected: ExpectedScore, got: Any, tolerance: float) -> Iterator[Difference]:
+def _unlike(name: str, expected: ExpectedScore, got: Any, tolerance: float) -> Iterator[FieldDifference]:
     values = score_fields(got)
     for field in values:
         wanted = getattr(expected, field)
         if field in expected.model_fields_set and not same(wanted, values[field], tolerance):
-            yield difference(qualified(name, field), wanted, values[field])
+            yield difference(qualified_name(name, field), wanted, values[field])
 
 
 def _short(result: Result) -> Result:

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 import templates
 from runner.core.errors import ExamplesError
-from runner.core.text import listed, printable, read_bounded, shown, suggestion, whole
+from runner.core.text import describe, list_names, printable, read_bounded, suggestion, whole
 from runner.core.types import Case, ErrorKind, Evaluator, Finite, InputMapping
 from runner.engine.scoring.diff import TOLERANCE
 from runner.inputs.datasets.column_values import RowError
@@ -39,7 +39,7 @@ class ExpectedScore(Model):
     explanation: str | None = None
 
 
-class Expected(ExpectedScore):
+class ExpectedResult(ExpectedScore):
     """The expected result of an example. Unless it has an outcome, `kind` or `message`, any failure is wrong."""
 
     outcome: Literal["scored", "abstained", "failed"] | None = None
@@ -53,7 +53,7 @@ class Expected(ExpectedScore):
 class Example(Case):
     """A case with its expected result."""
 
-    expected: Expected
+    expected: ExpectedResult
     mapping: InputMapping = InputMapping()
     """Its own parameters, which override all others."""
     tolerance: float = TOLERANCE
@@ -65,7 +65,7 @@ class Example(Case):
 class ExampleColumns(Model):
     """The columns that make a case an example; an evaluator never sees them."""
 
-    expected: Expected
+    expected: ExpectedResult
     set: dict[str, Any] = Field(default_factory=dict)
     map: dict[str, str] = Field(default_factory=dict)
     tolerance: float = Field(default=TOLERANCE, ge=0, strict=True, allow_inf_nan=False)
@@ -159,7 +159,7 @@ def _worked(rows: Iterable[Row], name: str) -> tuple[Example, ...]:
             if ids.repeated:
                 first = case.id.removesuffix(f"#{case.number}")
                 raise ExamplesError(
-                    f"{case.where}: {places[first]} already has the id {shown(first, 60)}; give each example its own"
+                    f"{case.where}: {places[first]} already has the id {describe(first, 60)}; give each example its own"
                 )
             if case.number > MAX_EXAMPLES:
                 raise ExamplesError(
@@ -189,7 +189,7 @@ def _own(where: str, row: Mapping[str, Any]) -> ExampleColumns:
     except ValidationError as error:
         raise ExamplesError(f"{where}: {_problem(error)}") from None
     if not own.expected.model_fields_set:
-        raise ExamplesError(f"{where}: `expected` is empty; name one of {listed(Expected.model_fields)}")
+        raise ExamplesError(f"{where}: `expected` is empty; name one of {list_names(ExpectedResult.model_fields)}")
     return own
 
 
@@ -197,9 +197,9 @@ def _problem(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        known = ExpectedScore.model_fields if "outputs" in first["loc"] else Expected.model_fields
+        known = ExpectedScore.model_fields if "outputs" in first["loc"] else ExpectedResult.model_fields
         key = str(first["loc"][-1])
-        return printable(f"`{place}` is unknown{suggestion(key, known)}; known are {listed(known)}", 400)
+        return printable(f"`{place}` is unknown{suggestion(key, known)}; known are {list_names(known)}", 400)
     is_object = first["type"] in ("model_type", "dict_type")
     must = "must be an object" if is_object else first["msg"].replace("Input should be", "must be")
-    return printable(whole(f"`{place}` {must}, not {shown(first['input'], 60)}"), 400)
+    return printable(whole(f"`{place}` {must}, not {describe(first['input'], 60)}"), 400)

@@ -25,7 +25,7 @@ _TAKEN = {
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportFile:
     """What is exported, and where to."""
 
     named: str
@@ -78,7 +78,7 @@ class Exported:
         return beside if entry is None else f"str({beside}) + {':' + entry!r}"
 
 
-def promptfoo(one: Exported) -> str:
+def promptfoo(one: ExportFile) -> str:
     """An assertion in JavaScript: one in Python would start anew on each row, and fail with the score 0."""
     refuse_no_verdict(one.evaluator, one.threshold)
     options = [*one.options, *(() if one.threshold is None else ("--threshold", repr(one.threshold)))]
@@ -104,7 +104,7 @@ def promptfoo(one: Exported) -> str:
     return text
 
 
-def inspect(one: Exported) -> str:
+def inspect(one: ExportFile) -> str:
     """A file with a scorer."""
     metrics = '{"*": [mean(), stderr()]}' if len(one.evaluator.outputs) > 1 else "[mean(), stderr()]"
     file = one.file_named(f"{one.name}_inspect.py")
@@ -129,7 +129,7 @@ def {one.name}():
 '''
 
 
-def langsmith(one: Exported) -> str:
+def langsmith(one: ExportFile) -> str:
     """A file with an evaluator."""
     module = Path(one.file_named(f"{one.name}_langsmith.py")).stem
     return f'''\
@@ -148,7 +148,7 @@ your own, such as `output.answer` for a mapping. The example's metadata are colu
 '''
 
 
-def pytest(one: Exported) -> str:
+def pytest(one: ExportFile) -> str:
     """A test file with a fixture."""
     refuse_no_verdict(one.evaluator, one.threshold)
     arguments = one.arguments if one.threshold is None else {**one.arguments, "threshold": one.threshold}
@@ -178,7 +178,7 @@ def test_{one.name}({one.name}, row):
 '''
 
 
-TOOLS: dict[str, Callable[[Exported], str]] = {
+TOOLS: dict[str, Callable[[ExportFile], str]] = {
     "promptfoo": promptfoo,
     "inspect": inspect,
     "langsmith": langsmith,

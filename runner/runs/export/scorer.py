@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Self, Unpack
 from runner.core.errors import ColumnsError, EvaluatorError, InputError
 from runner.core.settings import WarmOptions
 from runner.core.signature import with_settings
-from runner.core.text import json_text, printable, shown
+from runner.core.text import describe, json_text, printable
 from runner.core.types import Direction, Evaluator, Freeform, OutputConfig, Result, Score
 from runner.engine.request import Scorer
 from runner.engine.scoring.summary import passes
@@ -93,7 +93,8 @@ class RowScorer:
             return float(_BOOLEAN[found.label])
         of = f" of `{printable(output, 60)}`" if output else ""
         raise EvaluatorError(
-            f"{self.evaluator.name}: the label {shown(found.label, 60)}{of} has no score, and a number is needed here; "
+            f"{self.evaluator.name}: the label {describe(found.label, 60)}{of} has no score, and a number is "
+            "needed here; "
             "give labels scores in the script's header: labels = {good = 1.0, bad = 0.0}"
         )
 

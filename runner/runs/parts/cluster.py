@@ -12,8 +12,8 @@ from typing import Any
 from uuid import uuid4
 
 from runner.core.text import printable
-from runner.runs.parts.types import BeginTask, PartLostError, RunTask, Task
-from runner.runs.parts.work import Progress, Reply, Work, packed, reply_of
+from runner.runs.parts.types import BeginTask, PartLostError, PartTask, Task
+from runner.runs.parts.work import PartWorker, Progress, Reply, pack_reply, reply_of
 from runner.runs.pool.faults import Fault, error_of
 from sandboxes.cluster.connection import refuse_dead_node
 from sandboxes.cluster.facts import facts, place, refuse_other_program
@@ -35,7 +35,7 @@ class Actor:
     """What runs on a node. Its replies are data alone."""
 
     def __init__(self) -> None:
-        self._work = Work()
+        self._work = PartWorker()
         self._count = 0
         self._activity = Activity()
         self._files = WorkerFiles()
@@ -61,7 +61,7 @@ class Actor:
                 paths = self._files.write(files)
                 config = wanted.request.sandbox.model_copy(update={"files": paths, "env_file": None})
                 wanted = replace(wanted, request=wanted.request.model_copy(update={"sandbox": config}))
-            return packed(await self._work.do(wanted, self._progress))
+            return pack_reply(await self._work.do(wanted, self._progress))
         except Exception as error:
             return _FAULT + Fault.of(error).model_dump_json().encode()
         finally:
@@ -137,7 +137,7 @@ class ClusterWorker:
             raise PartLostError(f"{self.name} was lost")
         files = self._files if isinstance(task, BeginTask) else {}
         asked = actor.do.remote(pickle.dumps((DOOR.get(), task)), files, self._variables)
-        counting = asyncio.create_task(self._count(actor, progress)) if isinstance(task, RunTask) else None
+        counting = asyncio.create_task(self._count(actor, progress)) if isinstance(task, PartTask) else None
         try:
             reply: bytes = await self._ask(asked, None)
             if reply.startswith(_FAULT):

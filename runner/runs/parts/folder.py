@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from runner.core.errors import OutputError, ResumeError
 from runner.core.text import printable, read_bounded
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.engine.scoring.summary import Summary
 from runner.inputs.datasets.location import File, is_url
 from runner.results.output.digests import Digests, digests
@@ -34,9 +34,16 @@ from runner.results.output.folder import (
 )
 from runner.results.output.folder_lock import FolderLock
 from runner.results.output.links import refuse_links
-from runner.results.output.manifest import State, begun, elapsed, ended, resumed, seconds_since
-from runner.results.output.resume import ANEW, changed, changes, read_manifest, refuse_fewer
-from runner.runs.parts.types import FIGURES, IDS, Begun, PartFigures, Plan
+from runner.results.output.manifest import (
+    State,
+    finish_manifest,
+    monotonic_seconds,
+    resume_manifest,
+    seconds_since,
+    start_manifest,
+)
+from runner.results.output.resume import ANEW, change_error, changes, read_manifest, refuse_fewer
+from runner.runs.parts.types import FIGURES, IDS, PartFigures, PartPlan, WorkerGreeting
 from runner.runs.parts.work import read_figures
 from sandboxes.regular import read_regular
 from sandboxes.wording import Setting
@@ -58,7 +65,7 @@ class PartsFolder:
     def __init__(
         self,
         path: str,
-        prepared: Prepared,
+        prepared: PreparedRun,
         found: Sequence[File],
         *,
         inputs: Sequence[str],
@@ -67,9 +74,9 @@ class PartsFolder:
     ) -> None:
         self.path = path
         self._overwrite = overwrite
-        self._fewer: Plan | None = None
+        self._fewer: PartPlan | None = None
         """The plan of a run that goes on with more rows."""
-        self.plan: Plan | None = None
+        self.plan: PartPlan | None = None
         """The plan of the run that goes on."""
         self.identity: str | None = None
         """The sandbox of the run that goes on."""
@@ -152,7 +159,7 @@ class PartsFolder:
         self._replace(Path(_MARK), content)
         return str(place), content
 
-    def keep(self, plan: Plan) -> None:
+    def keep(self, plan: PartPlan) -> None:
         """Write the plan, which a run that goes on needs. Raises WriteError, and ResumeError for other parts."""
         if self._fewer is not None:
             self._extend(self._fewer, plan)
@@ -163,19 +170,22 @@ class PartsFolder:
         """The path of a part's folder."""
         return os.path.abspath(self._folder / PARTS / part_name(number))
 
-    def figures(self, plan: Plan) -> dict[int, PartFigures]:
+    def figures(self, plan: PartPlan) -> dict[int, PartFigures]:
         """The figures of the parts that are finished, by number."""
         found = ((number, read_figures(self.part(number))) for number in range(1, len(plan.parts) + 1))
         return {number: one for number, one in found if one is not None}
 
-    def go_on(self, first: Begun, parts: int) -> None:
+    def go_on(self, first: WorkerGreeting, parts: int) -> None:
         """Write the manifest of a run that goes on. Raises WriteError."""
         kept = str(self._folder / LOCK) if first.lock is not None else None
         if self._old is not None:
-            made = resumed(self._old, self._prepared, str(self._folder / LOCK), self._digests, opened=True)
-            self._began = elapsed() - seconds_since(self._old["started"])
+            made = resume_manifest(self._old, self._prepared, str(self._folder / LOCK), self._digests, opened=True)
+            self._began = monotonic_seconds() - seconds_since(self._old["started"])
         else:
-            made, self._began = begun(self._prepared, str(self._folder / LOCK), self._digests), elapsed()
+            made, self._began = (
+                start_manifest(self._prepared, str(self._folder / LOCK), self._digests),
+                monotonic_seconds(),
+            )
         made |= {"sandbox": first.manifest, "parts": parts, "lock": kept}
         if first.lock is not None and not self._keeps_lock:
             self._replace(Path(LOCK), first.lock)
@@ -188,10 +198,10 @@ class PartsFolder:
         if manifest is None:
             if self._old is None or state != "finished":
                 return
-            manifest, self._began = self._old, elapsed() - seconds_since(self._old["started"])
+            manifest, self._began = self._old, monotonic_seconds() - seconds_since(self._old["started"])
             if manifest["state"] == "finished":
                 return
-        last = ended(manifest, state, summary, notes, elapsed() - self._began, error)
+        last = finish_manifest(manifest, state, summary, notes, monotonic_seconds() - self._began, error)
         if state == "finished":
             shutil.rmtree(self._folder / PARTS / IDS, ignore_errors=True)
         self._replace(Path(MANIFEST), _json(last))
@@ -205,12 +215,12 @@ class PartsFolder:
         if not manifest.exists():
             return  # no row was scored
         try:
-            found = Plan.model_validate_json(read_regular(plan, _PLAN))
+            found = PartPlan.model_validate_json(read_regular(plan, _PLAN))
         except (OSError, ValidationError):
             raise ResumeError(f"{printable(str(plan))} is no plan as a run writes it; {ANEW}") from None
         self._old = read_manifest(manifest)
         if several := list(changes(self._old, self._prepared, self._digests, self._others(found))):
-            raise changed(self.path, several)
+            raise change_error(self.path, several)
         self.identity = self._old["sandbox"]["sandbox"]
         if self._old["lock"] is not None and self._given_lock is None:
             self.lock = read_bounded("the lock", str(self._folder / LOCK), _LOCK)
@@ -221,7 +231,7 @@ class PartsFolder:
         else:
             self._fewer = found
 
-    def _extend(self, old: Plan, new: Plan) -> None:
+    def _extend(self, old: PartPlan, new: PartPlan) -> None:
         """Parts that get more rows are not finished any more."""
         if [part.slice.model_copy(update={"taken": None}) for part in old.parts] != [
             part.slice.model_copy(update={"taken": None}) for part in new.parts[: len(old.parts)]
@@ -234,7 +244,7 @@ class PartsFolder:
                 except OSError as error:
                     raise write_error(self.part(number), error) from error
 
-    def _others(self, plan: Plan) -> Sequence[str]:
+    def _others(self, plan: PartPlan) -> Sequence[str]:
         """The names of files that are others than when the run was planned, as far as it has parts of them."""
         now = {one.path if is_url(one.path) else os.path.abspath(one.path): one.stamp for one in self._found}
         before = {part.slice.path: part.slice.stamp for part in plan.parts}

@@ -11,15 +11,15 @@ from typing import cast
 
 from runner.core.errors import DatasetError
 from runner.core.text import printable, whole
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.inputs.datasets.location import File, is_url, open_file
-from runner.inputs.datasets.rows import Reading
+from runner.inputs.datasets.rows import RowReading
 from runner.inputs.datasets.signatures import SAMPLE, json_kind, packing
 from runner.inputs.datasets.slices import Slice
 from runner.results.output.folder import MOST_PARTS, part_name
 from runner.runs.parts.scan import find_taken, own_ids
-from runner.runs.parts.scheduler import Worker, share
-from runner.runs.parts.types import Count, CountTask, Look, LookTask, Part, Plan
+from runner.runs.parts.scheduler import CrewWorker, share
+from runner.runs.parts.types import Count, CountTask, Look, LookTask, Part, PartPlan
 
 BYTES = 64 << 20
 """Bytes of JSON Lines, or of Parquet's values before compression, in a part."""
@@ -28,7 +28,9 @@ _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 _UTF8 = (None, "utf-8", "utf8", "utf-8-sig")
 
 
-async def planned(prepared: Prepared, found: Sequence[File], folder: Path, workers: Sequence[Worker]) -> Plan:
+async def plan_parts(
+    prepared: PreparedRun, found: Sequence[File], folder: Path, workers: Sequence[CrewWorker]
+) -> PartPlan:
     """
     Divide the files that were found of the request's dataset, and count what each part has.
 
@@ -55,7 +57,9 @@ async def planned(prepared: Prepared, found: Sequence[File], folder: Path, worke
     return _numbered([one for one, _ in slices], counts, files_of_ids, request.limit)
 
 
-def _numbered(slices: Sequence[Slice], counts: Sequence[Count], taken: Sequence[str | None], limit: int | None) -> Plan:
+def _numbered(
+    slices: Sequence[Slice], counts: Sequence[Count], taken: Sequence[str | None], limit: int | None
+) -> PartPlan:
     parts: list[Part] = []
     first, before, path = 1, 0, None
     for one, count, ids in zip(slices, counts, taken, strict=True):
@@ -67,11 +71,11 @@ def _numbered(slices: Sequence[Slice], counts: Sequence[Count], taken: Sequence[
             parts.append(Part(slice=one.model_copy(update=update), rows=left))
         first += count.rows
         before += count.lines or count.rows
-    return Plan(parts=tuple(parts))
+    return PartPlan(parts=tuple(parts))
 
 
 async def _slices(
-    files: Sequence[File], reading: Reading, id: str | None, workers: Sequence[Worker]
+    files: Sequence[File], reading: RowReading, id: str | None, workers: Sequence[CrewWorker]
 ) -> list[tuple[Slice, int | None]]:
     """All parts, and the rows of those whose ids need not be read."""
     tables = [file for file in files if _suffix(file) in (".parquet", ".arrow")]
@@ -107,7 +111,7 @@ def _of_table(file: File, look: Look) -> list[tuple[Slice, int | None]]:
 
 
 async def _counted(
-    slices: Sequence[tuple[Slice, int | None]], prepared: Prepared, folder: Path, workers: Sequence[Worker]
+    slices: Sequence[tuple[Slice, int | None]], prepared: PreparedRun, folder: Path, workers: Sequence[CrewWorker]
 ) -> list[Count]:
     counts: dict[int, Count] = {place: Count(rows=rows) for place, (_, rows) in enumerate(slices) if rows is not None}
     places = [place for place in range(len(slices)) if place not in counts]
@@ -131,7 +135,7 @@ def _suffix(file: File) -> str:
     return Path(file.path).suffix.lower()
 
 
-def _is_plain(file: File, reading: Reading) -> bool:
+def _is_plain(file: File, reading: RowReading) -> bool:
     """Whether its lines can be found from anywhere in it."""
     if reading.encoding is not None and reading.encoding.lower() not in _UTF8:
         return False

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from runner.core.errors import InputError
-from runner.engine.request import Prepared, RunRequest
+from runner.engine.request import PreparedRun, RunRequest
 from runner.engine.scoring.summary import Summary
 from runner.engine.scoring.tally import labels_of
 from runner.inputs.datasets.location import find_files
@@ -24,14 +24,14 @@ from runner.results.output.manifest import State
 from runner.results.reports.runs import joined_rows, read_run
 from runner.runs.base import BaseRun
 from runner.runs.parts.folder import PartsFolder
-from runner.runs.parts.plan import planned
-from runner.runs.parts.scheduler import Worker, share
-from runner.runs.parts.types import BeginTask, Begun, PartFigures, Plan, RunTask
+from runner.runs.parts.plan import plan_parts
+from runner.runs.parts.scheduler import CrewWorker, share
+from runner.runs.parts.types import BeginTask, PartFigures, PartPlan, PartTask, WorkerGreeting
 from runner.runs.parts.work import Reply
 from runner.runs.parts.workers import workers
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
 
-Counted = Callable[[int], None]
+CountCallback = Callable[[int], None]
 """Told how many results there are so far."""
 
 _OWN: Mapping[str, Any] = {
@@ -51,7 +51,7 @@ class PartsRun(BaseRun):
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedRun,
         *,
         files: Sequence[str],
         reports: Sequence[str] = (),
@@ -67,10 +67,10 @@ class PartsRun(BaseRun):
             files[0], prepared, self._files, inputs=self._inputs, lock=lock, overwrite=overwrite or resume
         )
         self._resume = resume
-        self._plan: Plan | None = None
-        self._begun: Begun | None = None
+        self._plan: PartPlan | None = None
+        self._begun: WorkerGreeting | None = None
         self._begins = asyncio.Lock()
-        self._workers: Sequence[Worker] = ()
+        self._workers: Sequence[CrewWorker] = ()
         self._figures: dict[int, PartFigures] = {}
         self._notes: tuple[str, ...] = ()
         self.there = 0
@@ -106,7 +106,7 @@ class PartsRun(BaseRun):
     def written(self) -> dict[str, int]:
         return {self.folder.path: sum(one.sums.results for one in self._figures.values())}
 
-    async def score(self, counted: Counted = lambda _: None) -> None:
+    async def score(self, counted: CountCallback = lambda _: None) -> None:
         """
         Plan the parts, if that was not done before, and score those that are not finished.
 
@@ -119,7 +119,7 @@ class PartsRun(BaseRun):
             finally:
                 self._seconds = perf_counter() - began
 
-    async def _score(self, found: Sequence[Worker], counted: Counted) -> None:
+    async def _score(self, found: Sequence[CrewWorker], counted: CountCallback) -> None:
         await asyncio.to_thread(self._look)
         self._plan = plan = self.folder.plan or await self._planned(found)
         self._figures = await asyncio.to_thread(self.folder.figures, plan)
@@ -138,7 +138,7 @@ class PartsRun(BaseRun):
 
         repeat = self.prepared.request.repeat
         tasks = [
-            RunTask(plan.parts[number - 1].slice, plan.parts[number - 1].rows, self.folder.part(number))
+            PartTask(plan.parts[number - 1].slice, plan.parts[number - 1].rows, self.folder.part(number))
             for number in left
         ]
         self._workers = found[: len(tasks)]
@@ -151,8 +151,8 @@ class PartsRun(BaseRun):
                     f"{plan.parts[number - 1].rows:,}; was its file changed meanwhile? Start the run anew"
                 )
 
-    async def _planned(self, found: Sequence[Worker]) -> Plan:
-        plan = await planned(self.prepared, self._files, self.folder.begin(), found)
+    async def _planned(self, found: Sequence[CrewWorker]) -> PartPlan:
+        plan = await plan_parts(self.prepared, self._files, self.folder.begin(), found)
         self.folder.keep(plan)
         return plan
 
@@ -172,12 +172,12 @@ class PartsRun(BaseRun):
         update = {**_OWN, "sandbox": config.model_copy(update=chosen), "worst": worst, **more}
         return request.model_copy(update=update)
 
-    async def _ready(self, worker: Worker) -> None:
+    async def _ready(self, worker: CrewWorker) -> None:
         """Open a worker's sandbox, which must be the same as that of the others. The first one's packages are all's."""
         async with self._begins:
             lock = self.folder.lock if self._begun is None else self._begun.lock
             reply = await worker.do(BeginTask(self._request(lock), self.prepared.evaluator), lambda _: None)
-            assert isinstance(reply, Begun)
+            assert isinstance(reply, WorkerGreeting)
             wanted = self.folder.identity if self._begun is None else self._begun.identity
             if wanted is not None and reply.identity != wanted:
                 raise SandboxUnavailableError(
@@ -237,7 +237,7 @@ class PartsRun(BaseRun):
         self.folder.end(state, summary, self.notes, error)
 
 
-def _refuse(prepared: Prepared, files: Sequence[str], *, save: bool) -> None:
+def _refuse(prepared: PreparedRun, files: Sequence[str], *, save: bool) -> None:
     """Raise InputError for what a run in parts cannot do."""
     if len(files) != 1 or not is_folder(files[0]):
         raise InputError("a dataset of several files is scored in parts, which go to one folder: add the output run/")

@@ -28,7 +28,7 @@ from runner.runs.parts.types import Count, CountTask, Look, LookTask
 _NUMBERED = re.compile(r"(?:.*#)?[1-9][0-9]*", re.DOTALL)
 
 
-def looked(task: LookTask) -> Look:
+def look_at_file(task: LookTask) -> Look:
     """What a Parquet or Arrow file says of itself. Raises DatasetError."""
     rows = ParquetRows(task.path, ())
     try:
@@ -39,7 +39,7 @@ def looked(task: LookTask) -> Look:
         rows.close()
 
 
-def counted(task: CountTask) -> Count:
+def count_part(task: CountTask) -> Count:
     """Read a part once. Raises DatasetError and OSError."""
     survey = _Survey(None if task.id is None else parse_column("id", task.id))
     if task.slice.end is not None:

@@ -19,7 +19,7 @@ _PAUSE = 1.0
 """Seconds before a worker is started again; with each time more."""
 
 
-class Worker(Protocol):
+class CrewWorker(Protocol):
     """One worker, wherever it runs."""
 
     name: str
@@ -38,11 +38,11 @@ class Worker(Protocol):
         """Stop what it does, and end it. Safe twice."""
 
 
-Ready = Callable[[Worker], Awaitable[object]]
+Ready = Callable[[CrewWorker], Awaitable[object]]
 
 
 async def share(
-    workers: Sequence[Worker],
+    workers: Sequence[CrewWorker],
     tasks: Sequence[Task],
     take: Callable[[int, Reply], None],
     *,
@@ -63,7 +63,7 @@ class _Share:
 
     def __init__(
         self,
-        workers: Sequence[Worker],
+        workers: Sequence[CrewWorker],
         tasks: Sequence[Task],
         take: Callable[[int, Reply], None],
         ready: Ready | None,
@@ -95,7 +95,7 @@ class _Share:
                 one.cancel()
             await asyncio.gather(*running, ended, return_exceptions=True)
 
-    async def _work(self, worker: Worker) -> None:
+    async def _work(self, worker: CrewWorker) -> None:
         fresh, failures = True, 0
         while not self._done.is_set():
             if not self._left:

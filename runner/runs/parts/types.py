@@ -10,7 +10,7 @@ from pydantic import Field
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.engine.scoring.run_totals import PartialSums
-from runner.inputs.datasets.rows import Reading
+from runner.inputs.datasets.rows import RowReading
 from runner.inputs.datasets.slices import Slice
 from sandboxes.base import Model
 from sandboxes.errors import SandboxLostError
@@ -30,7 +30,7 @@ class Part(Model):
     rows: int = Field(ge=0)
 
 
-class Plan(Model):
+class PartPlan(Model):
     """The parts in their order, which does not depend on the number of workers."""
 
     parts: tuple[Part, ...]
@@ -79,7 +79,7 @@ class PartFigures(Model):
     """False if its file could not be read to the end."""
 
 
-class Begun(Model):
+class WorkerGreeting(Model):
     """A worker that is ready: what decides scores, and must be the same for all."""
 
     identity: str
@@ -100,7 +100,7 @@ class CountTask:
     """Count a part's rows, and write the keys of their ids."""
 
     slice: Slice
-    reading: Reading
+    reading: RowReading
     id: str | None
     keys: str
 
@@ -114,7 +114,7 @@ class BeginTask:
 
 
 @dataclass(frozen=True)
-class RunTask:
+class PartTask:
     """Score a part, or what is left of it."""
 
     slice: Slice
@@ -122,4 +122,4 @@ class RunTask:
     folder: str
 
 
-Task = LookTask | CountTask | BeginTask | RunTask
+Task = LookTask | CountTask | BeginTask | PartTask

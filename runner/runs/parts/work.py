@@ -12,25 +12,25 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from runner.engine.request import Prepared, prepare
+from runner.engine.request import PreparedRun, prepare
 from runner.inputs.datasets.dataset import Dataset
 from runner.results.output.files import replace_file, write_error
 from runner.results.output.folder import MANIFEST, ROWS
 from runner.results.output.links import refuse_links
 from runner.results.output.manifest import State
-from runner.runs.parts.scan import counted, looked
+from runner.runs.parts.scan import count_part, look_at_file
 from runner.runs.parts.types import (
     FIGURES,
     BeginTask,
-    Begun,
     Count,
     CountTask,
     Look,
     LookTask,
     PartFigures,
     PartLostError,
-    RunTask,
+    PartTask,
     Task,
+    WorkerGreeting,
 )
 from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Programs, Sandboxes
@@ -40,17 +40,17 @@ from sandboxes.shield import finish
 
 _FIGURES = 1 << 30  # bytes of the file, whatever it says
 
-Reply = Look | Count | Begun | PartFigures
-_KINDS: Mapping[str, type[Look | Count | Begun]] = {"Look": Look, "Count": Count, "Begun": Begun}
+Reply = Look | Count | WorkerGreeting | PartFigures
+_KINDS: Mapping[str, type[Look | Count | WorkerGreeting]] = {"Look": Look, "Count": Count, "Begun": WorkerGreeting}
 Progress = Callable[[int], None]
 """Told how many results there are so far."""
 
 
-class Work:
+class PartWorker:
     """One worker's, wherever it runs. One task at a time."""
 
     def __init__(self) -> None:
-        self._prepared: Prepared | None = None
+        self._prepared: PreparedRun | None = None
         self._sandboxes: Sandboxes | None = None
 
     @property
@@ -61,9 +61,9 @@ class Work:
     async def do(self, task: Task, progress: Progress) -> Reply:
         """Do a task. Raises InputError, SandboxError, WriteError."""
         if isinstance(task, LookTask):
-            return looked(task)
+            return look_at_file(task)
         if isinstance(task, CountTask):
-            return counted(task)
+            return count_part(task)
         if isinstance(task, BeginTask):
             return await self._begin(task)
         return await self._run(task, progress)
@@ -74,15 +74,15 @@ class Work:
         if sandboxes is not None:
             await finish(sandboxes.close)
 
-    async def _begin(self, task: BeginTask) -> Begun:
+    async def _begin(self, task: BeginTask) -> WorkerGreeting:
         await self.close()
         prepared = prepare(task.request, evaluator=task.evaluator)
         sandboxes, sandbox = Sandboxes(Programs(lambda: 0), shared=False), prepared.sandbox
         await sandboxes.take(sandbox)
         self._prepared, self._sandboxes = replace(prepared, sandbox=Lease(sandboxes, sandbox)), sandboxes
-        return Begun(identity=sandbox.identity, lock=sandbox.lock, manifest=sandbox.manifest)
+        return WorkerGreeting(identity=sandbox.identity, lock=sandbox.lock, manifest=sandbox.manifest)
 
-    async def _run(self, task: RunTask, progress: Progress) -> PartFigures:
+    async def _run(self, task: PartTask, progress: Progress) -> PartFigures:
         assert self._prepared is not None
         if (known := read_figures(task.folder)) is not None:
             return known
@@ -144,7 +144,7 @@ def read_figures(folder: str | os.PathLike[str]) -> PartFigures | None:
     return found if found.size == size else None
 
 
-def packed(reply: Reply) -> bytes:
+def pack_reply(reply: Reply) -> bytes:
     """A reply as JSON. Figures stay in their file: they may be long."""
     value = {"figures": True} if isinstance(reply, PartFigures) else reply.model_dump(mode="json")
     return json.dumps({"reply": type(reply).__name__, "value": value}).encode()
@@ -158,7 +158,7 @@ async def reply_of(data: bytes, task: Task, worker: str) -> Reply:
             return kind.model_validate(said["value"])
     except (ValueError, KeyError, TypeError) as error:
         raise PartLostError(f"{worker}: its reply cannot be read; is the same evalcell there?") from error
-    assert isinstance(task, RunTask)
+    assert isinstance(task, PartTask)
     figures = await asyncio.to_thread(read_figures, task.folder)
     if figures is None:
         raise PartLostError(f"{worker} wrote no figures of its part that can be seen here")

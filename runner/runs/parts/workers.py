@@ -7,9 +7,9 @@ import pickle
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.runs.parts.folder import PartsFolder
-from runner.runs.parts.scheduler import Worker
+from runner.runs.parts.scheduler import CrewWorker
 from runner.runs.parts.types import PartLostError, Task
 from runner.runs.parts.work import Progress, Reply, reply_of
 from runner.runs.pool.frames import FrameError
@@ -22,14 +22,14 @@ from sandboxes.shield import every, finish
 
 
 @asynccontextmanager
-async def workers(prepared: Prepared, folder: PartsFolder) -> AsyncIterator[list[Worker]]:
+async def workers(prepared: PreparedRun, folder: PartsFolder) -> AsyncIterator[list[CrewWorker]]:
     """As many as the request asks for, to be started, and ended with the context. Raises what a cluster does."""
     on, jobs = prepared.request.on, prepared.request.sandbox.jobs
     if on is not None:
         async with _on_cluster(on, prepared, folder) as found:
             yield found
         return
-    several: list[Worker] = [ProcessWorker(number) for number in range(1, (jobs or cores()) + 1)]
+    several: list[CrewWorker] = [ProcessWorker(number) for number in range(1, (jobs or cores()) + 1)]
     try:
         yield several
     finally:
@@ -37,7 +37,7 @@ async def workers(prepared: Prepared, folder: PartsFolder) -> AsyncIterator[list
 
 
 @asynccontextmanager
-async def _on_cluster(on: str, prepared: Prepared, folder: PartsFolder) -> AsyncIterator[list[Worker]]:
+async def _on_cluster(on: str, prepared: PreparedRun, folder: PartsFolder) -> AsyncIterator[list[CrewWorker]]:
     from runner.runs.parts.cluster import ClusterWorker  # here: most runs are on this machine
     from sandboxes.cluster.connection import Connection
 
@@ -48,7 +48,7 @@ async def _on_cluster(on: str, prepared: Prepared, folder: PartsFolder) -> Async
     try:
         await connection.open()
         count, mark = jobs or max(1, connection.cpus), folder.mark()
-        found: list[Worker] = [
+        found: list[CrewWorker] = [
             ClusterWorker(connection.ray, number, mark, files, variables) for number in range(1, count + 1)
         ]
         try:

@@ -22,7 +22,7 @@ class FrameError(ValueError):
     """What arrived is no message, or a longer one than there may be."""
 
 
-class Frame(NamedTuple):
+class PoolFrame(NamedTuple):
     """One message."""
 
     header: dict[str, Any]
@@ -35,7 +35,7 @@ class Frame(NamedTuple):
         return job if type(job) is int else 0
 
 
-def encoded(value: object) -> bytes:
+def encode_payload(value: object) -> bytes:
     """A payload of JSON. Names of files may be in it that are no UTF-8."""
     return _write(value).encode()
 
@@ -48,7 +48,7 @@ def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:
     return _HEAD.pack(len(head), len(payload)) + head + payload
 
 
-async def read(stream: asyncio.StreamReader) -> Frame:
+async def read(stream: asyncio.StreamReader) -> PoolFrame:
     """The next message. Raises EOFError at the end, also inside a message, and FrameError."""
     header, payload = _HEAD.unpack(await stream.readexactly(_HEAD.size))
     if header > HEADER or payload > PAYLOAD:
@@ -60,7 +60,7 @@ async def read(stream: asyncio.StreamReader) -> Frame:
         raise FrameError("a header that is not JSON") from e
     if not isinstance(found, dict):
         raise FrameError("a header that is no object")
-    return Frame(found, body[header:])
+    return PoolFrame(found, body[header:])
 
 
 async def read_line(stream: asyncio.StreamReader) -> bytes:

@@ -16,14 +16,14 @@ from runner.core.errors import InputError
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.runs.pool.faults import unreadable
-from runner.runs.pool.frames import PAYLOAD, FrameError, encoded
+from runner.runs.pool.frames import PAYLOAD, FrameError, encode_payload
 from runner.runs.pool.process import Job, WorkerProcess
-from runner.runs.pool.streams import RunStream, Stored
-from runner.runs.pool.types import LOCAL, BusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
+from runner.runs.pool.streams import RunStream, SegmentPaths
+from runner.runs.pool.types import LOCAL, PoolBusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
 from sandboxes.base import Problem, SandboxConfig
 from sandboxes.cores import cores
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.packages.settings import NEEDED, PYTHON, install_variables
+from sandboxes.packages.settings import PYTHON, UV_VARIABLES, install_variables
 from sandboxes.registry import find
 from sandboxes.shield import every, finish
 
@@ -37,7 +37,7 @@ PATIENCE = 20.0
 _PROBLEMS = TypeAdapter(list[Problem])
 
 
-class Pool:
+class WorkerPool:
     """
     Warm sandboxes in worker processes, which start when they are needed. Use it as `async with`, in one event loop.
 
@@ -87,7 +87,7 @@ class Pool:
                     await self._over.wait()
         await finish(lambda: every(worker.close for worker in self._workers.values()))
 
-    async def run(self, job: RunJob, stored: Stored | None = None) -> AsyncGenerator[RunPart]:
+    async def run(self, job: RunJob, stored: SegmentPaths | None = None) -> AsyncGenerator[RunPart]:
         """
         Score a dataset: `RunStarted`, any number of `RunSegment`, then `RunEnded`. Closing it stops the script.
 
@@ -117,7 +117,7 @@ class Pool:
         """
         try:
             # Not model_dump_json, which refuses half a surrogate pair.
-            request, rows = encoded(job.request.model_dump(mode="json")), encoded(job.rows)
+            request, rows = encode_payload(job.request.model_dump(mode="json")), encode_payload(job.rows)
         except (ValueError, RecursionError):
             what = "is nested too deeply, or has a number of thousands of digits"
             raise InputError(f"a row, or a literal of the mapping, {what}; flatten or shorten it") from None
@@ -135,7 +135,9 @@ class Pool:
         Raises what `evaluate` does.
         """
         asked = RunRequest(evaluator=evaluator, sandbox=sandbox).model_dump(mode="json")
-        reply = await self._ask("check", sandbox, encoded({name: asked[name] for name in ("evaluator", "sandbox")}))
+        reply = await self._ask(
+            "check", sandbox, encode_payload({name: asked[name] for name in ("evaluator", "sandbox")})
+        )
         try:
             return _PROBLEMS.validate_python(json.loads(reply))
         except (ValueError, RecursionError) as e:
@@ -158,7 +160,7 @@ class Pool:
         if self._closed:
             raise PoolClosedError
         if self._tries >= self._waiting:
-            raise BusyError(max(1.0, self._pace * self._tries / cores()))
+            raise PoolBusyError(max(1.0, self._pace * self._tries / cores()))
         worker = self._worker(config)
         self._tries += 1
         began = monotonic()
@@ -208,7 +210,7 @@ def runs_elsewhere(backend: str) -> bool:
 
 def local_variables(own: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, str]:
     """Those of the worker whose sandboxes run here; `allowed` are those that scripts may be given."""
-    names = {*NEEDED, *PYTHON, *_OWN, *install_variables(own), *allowed}
+    names = {*UV_VARIABLES, *PYTHON, *_OWN, *install_variables(own), *allowed}
     return {name: value for name, value in own.items() if name in names}
 
 
@@ -219,6 +221,6 @@ def provider_variables(own: Mapping[str, str], backend: str, allowed: Iterable[s
     Raises as `registry.find` does.
     """
     provider = getattr(find(backend), "provider", None)
-    names = {*NEEDED, *PYTHON, *_OWN, *install_variables(own), *allowed, *getattr(provider, "variables", ())}
+    names = {*UV_VARIABLES, *PYTHON, *_OWN, *install_variables(own), *allowed, *getattr(provider, "variables", ())}
     prefixes = (f"{backend.upper()}_", f"EVALCELL_{backend.upper()}_")
     return {name: value for name, value in own.items() if name in names or name.startswith(prefixes)}

@@ -18,7 +18,7 @@ from runner.core.doors import door
 from runner.core.text import printable
 from runner.runs.pool import frames
 from runner.runs.pool.faults import error_of
-from runner.runs.pool.frames import Frame, FrameError
+from runner.runs.pool.frames import FrameError, PoolFrame
 from runner.runs.pool.types import PoolClosedError, PoolStatus, WorkerLostError
 from sandboxes.base import LOG
 from sandboxes.child_process import Child, start
@@ -205,12 +205,12 @@ class WorkerProcess:
 
     async def _room(self, process: Child) -> None:
         """Wait until there is room for another message: a worker that was taken over fills no memory here."""
-        while process.returncode is None and sum(job.held for job in self._holding) > HELD:
+        while process.returncode is None and sum(job.held for job in self._holding) > QUEUE_BYTES:
             self._taken.clear()
             with suppress(TimeoutError):  # a job that nobody has any more tells nothing
                 await asyncio.wait_for(self._taken.wait(), _GLANCE)
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: PoolFrame) -> None:
         kind = frame.header.get("kind")
         if kind == "ready":
             self._ready.set()
@@ -267,7 +267,7 @@ class WorkerProcess:
             raise WorkerLostError(str(e)) from e
 
 
-HELD = 64 << 20
+QUEUE_BYTES = 64 << 20
 """Bytes of a worker's messages that wait or are worked on; with more, nothing is read. One more may be on its way."""
 FINAL = ("done", "fault", "cancelled")
 
@@ -283,9 +283,9 @@ class Job:
         self._working = 0
         self._taken = taken
         self._ahead = ahead
-        self._frames: asyncio.Queue[Frame | Exception] = asyncio.Queue()
+        self._frames: asyncio.Queue[PoolFrame | Exception] = asyncio.Queue()
 
-    def put(self, item: Frame | Exception) -> None:
+    def put(self, item: PoolFrame | Exception) -> None:
         """Take what arrived. Raises FrameError for more parts than may wait here."""
         if isinstance(item, Exception) or item.header.get("kind") in FINAL:
             self.ended.set()
@@ -294,7 +294,7 @@ class Job:
         self.held += _size(item)
         self._frames.put_nowait(item)
 
-    async def next(self) -> Frame:
+    async def next(self) -> PoolFrame:
         """The next message. Raises what the job failed with, and WorkerLostError."""
         self.held -= self._working
         self._working = 0
@@ -311,5 +311,5 @@ class Job:
         return item
 
 
-def _size(item: Frame | Exception) -> int:
+def _size(item: PoolFrame | Exception) -> int:
     return 0 if isinstance(item, Exception) else len(item.payload)

@@ -10,7 +10,7 @@ from typing import Any
 
 from runner.results.store.segments import Segment
 from runner.runs.pool.faults import unreadable
-from runner.runs.pool.frames import Frame, encoded
+from runner.runs.pool.frames import PoolFrame, encode_payload
 from runner.runs.pool.process import Job, WorkerProcess
 from runner.runs.pool.types import (
     AHEAD,
@@ -23,7 +23,7 @@ from runner.runs.pool.types import (
     WorkerLostError,
 )
 
-Stored = Callable[[], Iterable[Path]]
+SegmentPaths = Callable[[], Iterable[Path]]
 """The segments of a run that are kept by now, in their order."""
 
 LOSSES = 3
@@ -33,7 +33,7 @@ LOSSES = 3
 class RunStream:
     """The parts of one run. A worker that is lost is replaced, and the run goes on from what is kept."""
 
-    def __init__(self, worker: WorkerProcess, job: RunJob, stored: Stored | None) -> None:
+    def __init__(self, worker: WorkerProcess, job: RunJob, stored: SegmentPaths | None) -> None:
         self._worker = worker
         self._job = job
         self._stored = stored
@@ -82,7 +82,9 @@ class RunStream:
         return RunJob(request=request, segments=segments)
 
     async def _attempt(self) -> AsyncGenerator[RunPart]:
-        sent = self._sent = await self._worker.submit("run", encoded(self._job.model_dump(mode="json")), ahead=AHEAD)
+        sent = self._sent = await self._worker.submit(
+            "run", encode_payload(self._job.model_dump(mode="json")), ahead=AHEAD
+        )
         try:
             if self._parked:
                 await self._worker.tell(sent, "park")
@@ -102,7 +104,7 @@ class RunStream:
                 await self._worker.stop(sent)
 
 
-def _part(frame: Frame) -> RunPart:
+def _part(frame: PoolFrame) -> RunPart:
     """A part, as the worker sent it. Raises SandboxError for what is none."""
     kind = frame.header.get("kind")
     try:

@@ -128,7 +128,7 @@ class RunSegment:
 RunPart: TypeAlias = RunStarted | RunSegment | RunEnded
 
 
-class BusyError(Exception):
+class PoolBusyError(Exception):
     """There is no room for another dry run; `retry_after` is in seconds."""
 
     def __init__(self, retry_after: float) -> None:

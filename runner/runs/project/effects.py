@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from runner.core.errors import InputError
 from runner.core.text import printable, whole
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.inputs.datasets.location import is_url
 from runner.runs.project.load import ProjectFile
-from runner.runs.project.suite import Part
+from runner.runs.project.suite import SuitePart
 from runner.runs.project.types import Settings
 from sandboxes.env import file_variables
 from sandboxes.errors import SandboxError, UnsupportedConfigError
@@ -22,7 +22,7 @@ _SHOWN = 4096
 """Characters of a path: all that a system takes."""
 
 
-def refuse_untrusted(file: ProjectFile, runs: Mapping[str, Sequence[Part]]) -> None:
+def refuse_untrusted(file: ProjectFile, runs: Mapping[str, Sequence[SuitePart]]) -> None:
     """Raise InputError for the first run that needs the caller's word: see `needs_word`."""
     entries = file.project.entries()
     for name, parts in runs.items():
@@ -33,7 +33,7 @@ def refuse_untrusted(file: ProjectFile, runs: Mapping[str, Sequence[Part]]) -> N
             )
 
 
-def needs_word(file: ProjectFile, entry: Settings, parts: Sequence[Part]) -> list[str]:
+def needs_word(file: ProjectFile, entry: Settings, parts: Sequence[SuitePart]) -> list[str]:
     """The keys by which data leaves, a script reaches more than its sandbox, or a file elsewhere is written."""
     found = []
     if entry.sandbox is not None and find(entry.sandbox).capabilities.elsewhere:
@@ -55,7 +55,7 @@ def needs_word(file: ProjectFile, entry: Settings, parts: Sequence[Part]) -> lis
 
 
 def effects(
-    file: ProjectFile, entry: Settings, parts: Sequence[Part], runs: Sequence[Prepared]
+    file: ProjectFile, entry: Settings, parts: Sequence[SuitePart], runs: Sequence[PreparedRun]
 ) -> list[tuple[str, str]]:
     """What each part of a run does, in lines for people: a heading, and a text. Asks no host anything."""
     return [
@@ -73,7 +73,7 @@ def _lines(heading: str, texts: Iterable[str]) -> list[tuple[str, str]]:
     return [(heading if at == 0 else "", text) for at, text in enumerate(list(texts) or ["nothing"])]
 
 
-def _place(run: Prepared) -> str:
+def _place(run: PreparedRun) -> str:
     at = "on this machine" if run.request.on is None else f"on the cluster {printable(run.request.on, 200)}"
     return f"{run.why}, {'at its provider' if run.sandbox.capabilities.elsewhere else at}"
 
@@ -123,7 +123,7 @@ def _reads(file: ProjectFile, entry: Settings) -> list[str]:
     return found
 
 
-def _seen(file: ProjectFile, entry: Settings, runs: Sequence[Prepared]) -> list[str]:
+def _seen(file: ProjectFile, entry: Settings, runs: Sequence[PreparedRun]) -> list[str]:
     files = {name: path for run in runs for name, path in run.sandbox.config.files.items()}
     found = [f"file {name}: {_path(path)}" for name, path in files.items()]
     try:
@@ -136,7 +136,7 @@ def _seen(file: ProjectFile, entry: Settings, runs: Sequence[Prepared]) -> list[
     return found + (["your files, where they cannot be hidden"] if entry.allow_weak_isolation else [])
 
 
-def _installs(file: ProjectFile, entry: Settings, parts: Sequence[Part], runs: Sequence[Prepared]) -> list[str]:
+def _installs(file: ProjectFile, entry: Settings, parts: Sequence[SuitePart], runs: Sequence[PreparedRun]) -> list[str]:
     wanted = dict.fromkeys(package for run in runs for package in run.sandbox.config.packages)
     found = [printable(package, 400) for package in wanted]
     if entry.lock is not None:
@@ -148,7 +148,7 @@ def _installs(file: ProjectFile, entry: Settings, parts: Sequence[Part], runs: S
     return found
 
 
-def _writes(file: ProjectFile, entry: Settings, parts: Sequence[Part]) -> list[str]:
+def _writes(file: ProjectFile, entry: Settings, parts: Sequence[SuitePart]) -> list[str]:
     top = os.path.realpath(file.path.parent)
     found = []
     for path in [*(path for part in parts for path in part.files), *_reports(file, entry)]:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from runner.core.errors import InputError
-from runner.core.text import printable, shown, suggestion, whole
+from runner.core.text import describe, printable, suggestion, whole
 from runner.runs.project.types import Columns, NamedDataset, Project, Settings
 from sandboxes.regular import read_regular
 
@@ -46,7 +46,7 @@ class ProjectFile:
         Raises InputError for what no system takes for a path.
         """
         if "\0" in path:
-            raise InputError(f"{self.name}: {shown(path, 60)} is no path: it has a NUL; take that out")
+            raise InputError(f"{self.name}: {describe(path, 60)} is no path: it has a NUL; take that out")
         if os.path.isabs(path):
             return path
         found = os.path.relpath(os.path.join(self.path.parent, path))
@@ -122,10 +122,12 @@ def _refuse(path: Path, text: str, table: Sequence[str], error: ValidationError)
             known = (*(Columns.model_fields if len(place) > 3 else NamedDataset.model_fields),)
         last = place[-1] if place else ""
         hint = suggestion(last, known) or suggestion(last.replace("-", "_"), known)
-        raise InputError(f"{where}: there is no key {shown(last, 60)}{hint}; `evalcell config --schema` has them all")
+        raise InputError(
+            f"{where}: there is no key {describe(last, 60)}{hint}; `evalcell config --schema` has them all"
+        )
     why = printable(str(first["msg"]).removeprefix("Value error, "), 300)
     named = f"`{printable(key, 100)}`: " if key else ""
-    value = "" if first["type"] == "value_error" else f", not {shown(first['input'], 60)}"
+    value = "" if first["type"] == "value_error" else f", not {describe(first['input'], 60)}"
     raise InputError(f"{where}: {named}{why}{value}")
 
 

@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from runner.core.errors import ColumnsError, InputError, OverwriteError
-from runner.core.text import listed, printable, shown, suggestion
+from runner.core.text import describe, list_names, printable, suggestion
 from runner.core.types import Evaluator, InputMapping
 from runner.inputs.evaluators.load import HowRead
-from runner.inputs.evaluators.resolve import STORED, is_path
+from runner.inputs.evaluators.resolve import STORE_PREFIX, is_path
 from runner.inputs.evaluators.roles import ROLES, in_words, takes
 from runner.runs.flat import LANGUAGES, flat_request
 from runner.runs.project.effects import refuse_untrusted
 from runner.runs.project.load import ProjectFile
-from runner.runs.project.suite import Part, Suite, baseline_of, check, folder_of, own, shared
+from runner.runs.project.suite import Suite, SuitePart, baseline_of, check, folder_of, own, share_values
 from runner.runs.project.types import Settings
 from runner.runs.store_references import find
 
@@ -87,7 +87,7 @@ def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else json.dumps(printable(name), ensure_ascii=False)
 
 
-def _refuse_shared(file: ProjectFile, found: Mapping[str, Sequence[Part]]) -> None:
+def _refuse_shared(file: ProjectFile, found: Mapping[str, Sequence[SuitePart]]) -> None:
     """Raise InputError if two runs write to one place: the second would overwrite the first."""
     entries, taken = file.project.entries(), dict[str, str]()
     for name, every in found.items():
@@ -101,13 +101,13 @@ def _refuse_shared(file: ProjectFile, found: Mapping[str, Sequence[Part]]) -> No
                 )
 
 
-def parts(file: ProjectFile, names: Sequence[str] = ()) -> dict[str, list[Part]]:
+def parts(file: ProjectFile, names: Sequence[str] = ()) -> dict[str, list[SuitePart]]:
     """By the name of a run of the file: one part for each of its evaluators. Raises as `suites`; touches nothing."""
     entries = file.project.entries()
     for name in names:
         if name not in entries:
             hint = suggestion(name, entries)
-            raise InputError(f"{file.name} has no run {printable(name, 60)!r}{hint}; it has {listed(entries)}")
+            raise InputError(f"{file.name} has no run {printable(name, 60)!r}{hint}; it has {list_names(entries)}")
     return {name: _parts(file, name, entries[name]) for name in names or entries}
 
 
@@ -115,13 +115,13 @@ def _where(file: ProjectFile, name: str) -> str:
     return f"{file.name}, run {printable(name, 60)}"
 
 
-def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
+def _parts(file: ProjectFile, name: str, entry: Settings) -> list[SuitePart]:
     where = _where(file, name)
     if entry.dataset is None:
         raise InputError(f'{where}: it has no dataset; add `dataset = "data.jsonl"`')
     near = suggestion(entry.dataset, file.project.datasets)
     if near and entry.dataset not in file.project.datasets and not os.path.exists(file.place(entry.dataset)):
-        raise InputError(f"{where}: there is no dataset {shown(entry.dataset, 60)}{near}")
+        raise InputError(f"{where}: there is no dataset {describe(entry.dataset, 60)}{near}")
     given = _evaluators(entry)
     if not given:
         raise InputError(f'{where}: it has no evaluator; add `evaluator = "exact-match"`')
@@ -137,7 +137,7 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
     read = {key: evaluator for key, (_, evaluator) in found.items()}
     alone = entry.evaluator is not None
     paths, literals = (
-        ({only: dict(values) for only in read} if alone else shared(read, values, read))
+        ({only: dict(values) for only in read} if alone else share_values(read, values, read))
         for values in (entry.map, entry.set)
     )
     columns = file.project.columns_of(entry.dataset)
@@ -167,7 +167,7 @@ def _parts(file: ProjectFile, name: str, entry: Settings) -> list[Part]:
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
         files = output if alone else folder_of(output, key)
-        parts.append(Part(name if alone else f"{name}.{key}", request, evaluator, files, lock))
+        parts.append(SuitePart(name if alone else f"{name}.{key}", request, evaluator, files, lock))
     return parts
 
 
@@ -180,7 +180,7 @@ def _evaluators(entry: Settings) -> list[tuple[str | None, str]]:
 
 
 def _dataset(file: ProjectFile, dataset: str) -> str:
-    return dataset if dataset in ("demo", "-") or dataset.startswith(STORED) else file.place(dataset)
+    return dataset if dataset in ("demo", "-") or dataset.startswith(STORE_PREFIX) else file.place(dataset)
 
 
 def _script(file: ProjectFile, evaluator: str) -> str:

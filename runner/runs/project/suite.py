@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from runner.core.errors import InputError, OutputError
-from runner.core.text import listed, printable, whole
+from runner.core.text import list_names, printable, whole
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
-from runner.inputs.evaluators.mapping import dropped
+from runner.inputs.evaluators.mapping import drop_reason
 from runner.inputs.evaluators.roles import takes
 from runner.results.output.folder import is_folder
 from runner.results.output.links import refuse_links
@@ -29,7 +29,7 @@ _NAME = re.compile(r"\w[\w .()@+-]{0,99}")
 
 
 @dataclass(frozen=True)
-class Part:
+class SuitePart:
     """One run of a suite."""
 
     name: str
@@ -54,7 +54,7 @@ class Suite:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[SuitePart],
         reports: Sequence[str] = (),
         *,
         resume: bool = False,
@@ -138,7 +138,7 @@ def own(names: Iterable[str], name: str, text: str) -> str | None:
     return text
 
 
-def shared(
+def share_values(
     names: Iterable[str], values: Mapping[str, T], evaluators: Mapping[str, Evaluator]
 ) -> dict[str, dict[str, T]]:
     """
@@ -158,7 +158,8 @@ def shared(
                 used = True
         if not used:
             raise InputError(
-                f"none of {listed(names)} has a parameter `{printable(key, 60)}`, or one that takes it as its role; "
+                f"none of {list_names(names)} has a parameter `{printable(key, 60)}`, or one that takes it as "
+                "its role; "
                 "`NAME.parameter` is one evaluator's"
             )
     return found
@@ -167,7 +168,7 @@ def shared(
 def has(evaluator: Evaluator, parameter: str) -> bool:
     """Whether a parameter of this name, or one that takes the role of this name, may be mapped."""
     return (
-        (evaluator.accepts_any and dropped(evaluator, parameter) is None)
+        (evaluator.accepts_any and drop_reason(evaluator, parameter) is None)
         or any(one.name == parameter for one in evaluator.parameters)
         or takes(evaluator, parameter)
     )

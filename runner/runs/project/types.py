@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from runner.core.entry_points import offered
+from runner.core.entry_points import settings_of
 from runner.core.setting_types import model_field
 from runner.core.settings import SETTINGS, as_texts, value_of
 from sandboxes.base import Model
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     Settings = _Entry
 else:
     Settings = create_model(
-        "Settings", __base__=_Entry, __doc__=_Entry.__doc__, **{n: _key(n) for n in offered("evalcell.toml")}
+        "Settings", __base__=_Entry, __doc__=_Entry.__doc__, **{n: _key(n) for n in settings_of("evalcell.toml")}
     )
 
 

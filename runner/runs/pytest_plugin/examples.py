@@ -13,7 +13,7 @@ from runner.core.text import printable, whole
 from runner.engine.scoring.diff import windows
 from runner.engine.scoring.look_alikes import tell_json_apart
 from runner.inputs.evaluators.load import LANGUAGES, MAX_SOURCE
-from runner.results.reports.workflow_commands import guarded
+from runner.results.reports.workflow_commands import guard_text
 from runner.runs.api.run import check_examples
 from runner.runs.examples.check import ExampleResult
 from runner.runs.examples.load import Example, for_language, read_examples
@@ -97,9 +97,9 @@ class ExampleItem(pytest.Item):
         """Where the result differs from what is expected, instead of a traceback."""
         error = excinfo.value
         if isinstance(error, ExampleFailed):
-            return guarded("\n".join(_difference(error.result)))
+            return guard_text("\n".join(_difference(error.result)))
         if isinstance(error, InputError | SandboxError | UnsupportedConfigError):
-            return guarded(str(error))
+            return guard_text(str(error))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -118,7 +118,7 @@ class ExampleFailed(Exception):
 
 def _name(example: Example) -> str:
     """The id, without what separates the parts of a test's name."""
-    return guarded(printable(example.id, _NAME)).replace("::", ":").replace("/", "|")
+    return guard_text(printable(example.id, _NAME)).replace("::", ":").replace("/", "|")
 
 
 def _difference(case: ExampleResult) -> Iterable[str]:

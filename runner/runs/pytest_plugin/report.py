@@ -8,7 +8,7 @@ from runner.core.text import printable
 from runner.engine.scoring.gates import gate_words
 from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
-from runner.results.reports.workflow_commands import guarded
+from runner.results.reports.workflow_commands import guard_text
 from runner.runs.report import Report
 
 _TEXT = 300  # characters of a text
@@ -23,7 +23,7 @@ def report_text(report: Report) -> str:
     if not shown.directed:
         which = "in the script's output config says which scores are worst"
         lines.append(f'  (direction = "maximize" or "minimize" {which})')
-    return guarded("\n".join([*lines, *(line for row in shown.rows for line in _row(row))]))
+    return guard_text("\n".join([*lines, *(line for row in shown.rows for line in _row(row))]))
 
 
 def _row(row: ShownRow) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, Unpack
 from runner.core.errors import EvaluatorError, InputError
 from runner.core.settings import WarmOptions
 from runner.core.signature import with_settings
-from runner.core.text import printable, rows_of, shown
+from runner.core.text import describe, printable, rows_of
 from runner.core.types import Result
 from runner.engine.request import RunRequest, Scorer
 from runner.runs.api.warm import KeptRun, WarmRun, row_request
@@ -44,7 +44,7 @@ def reward(
     Raises what `evaluate` does before its first row.
     """
     if failed != "error" and failed is not None and (isinstance(failed, bool) or not isinstance(failed, int | float)):
-        raise InputError(f'`failed` must be a number, None or "error", not {shown(failed, 60)}')
+        raise InputError(f'`failed` must be a number, None or "error", not {describe(failed, 60)}')
     request = row_request(evaluator, **settings)
     return Reward(request, failed, name)
 
@@ -119,7 +119,8 @@ class Reward:
                 raise SandboxLostError(f"{_row(one)} was lost: {_why(one)}; call again")
             if one.outcome == "scored" and one.score is None:
                 raise EvaluatorError(
-                    f"{_row(one)} got the label {shown(one.label, 60)} without a score, and a reward is a number; let "
+                    f"{_row(one)} got the label {describe(one.label, 60)} without a score, and a reward is a number; "
+                    "let "
                     "the evaluator return a score"
                 )
         if failures and self._failed == "error":

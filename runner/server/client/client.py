@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 from runner.engine.reading import Reading
 from runner.server.client import evaluating, resources
 from runner.server.client import runs as run_operations
-from runner.server.client.connection import Connection
+from runner.server.client.connection import ServerConnection
 from runner.server.client.server import Blocking, Server, each_now, now
 
 P = ParamSpec("P")
@@ -84,7 +84,7 @@ class Client:
     def __init__(
         self, url: str | None = None, token: str | None = None, *, patience: float = 30.0, allow_http: bool = False
     ) -> None:
-        self._server = Blocking(Connection(url, token, patience=patience, allow_http=allow_http))
+        self._server = Blocking(ServerConnection(url, token, patience=patience, allow_http=allow_http))
 
     def close(self) -> None:
         """Close the connections."""
@@ -125,7 +125,7 @@ class AsyncClient:
     def __init__(
         self, url: str | None = None, token: str | None = None, *, patience: float = 30.0, allow_http: bool = False
     ) -> None:
-        self._server = Server(Connection(url, token, patience=patience, allow_http=allow_http))
+        self._server = Server(ServerConnection(url, token, patience=patience, allow_http=allow_http))
 
     async def close(self) -> None:
         """Close the connections."""

@@ -16,9 +16,9 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from runner.core.errors import InputError, ServerError
-from runner.core.text import printable, shown
+from runner.core.text import describe, printable
 from runner.server.client.problems import MOST, PASSING, problem, sender
-from runner.server.client.requests import Ask, Reply, written
+from runner.server.client.requests import Ask, Reply, encode_body
 
 C = TypeVar("C")
 
@@ -34,7 +34,7 @@ _JSON = {"content-type": "application/json"}
 _FILE = {"content-type": "application/octet-stream"}
 
 
-class Connection:
+class ServerConnection:
     """The settings of one client."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Connection:
         except ValueError:
             good, parts = False, urlsplit("")
         if not good or parts.username or parts.query or parts.fragment:
-            raise InputError(f"`url` must be a server's address, such as {URL}, not {shown(given, 100)}")
+            raise InputError(f"`url` must be a server's address, such as {URL}, not {describe(given, 100)}")
         self.is_here = parts.hostname in _LOOPBACK
         self._scheme, self._host = parts.scheme, parts.hostname or ""
         if self._token and parts.scheme == "http" and not (self.is_here or allow_http):
@@ -99,7 +99,7 @@ class Connection:
         if content is not None:
             sent["content"] = content
         elif ask.body is not None:
-            sent["content"] = written(ask.body)
+            sent["content"] = encode_body(ask.body)
         return sent
 
     def listening(self, path: str, headers: Mapping[str, str]) -> dict[str, Any]:

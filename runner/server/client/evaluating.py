@@ -20,7 +20,7 @@ from runner.engine.scoring.shown_rows import ShownRows, Worst
 from runner.engine.scoring.tally import Tally
 from runner.inputs.call import as_mapping, with_whole_call
 from runner.inputs.datasets.dataset import SUFFIXES
-from runner.inputs.datasets.streams import PACKED
+from runner.inputs.datasets.streams import COMPRESSION_SUFFIXES
 from runner.inputs.evaluators.resolve import find_dataset, is_path
 from runner.results.store.errors import NotStoredError
 from runner.results.store.types import EvaluatorVersion
@@ -28,9 +28,9 @@ from runner.runs.pool.types import MOST_TRIED, TryReply
 from runner.runs.report import Report
 from runner.server.client import resources
 from runner.server.client.requests import Ask
-from runner.server.client.resources import add, local, sent, sent_rows
-from runner.server.client.rows import spooled
-from runner.server.client.runs import Watch, cancelling, page, started, status, wait
+from runner.server.client.resources import add, local, send_dataset, sent_rows
+from runner.server.client.rows import spool_rows
+from runner.server.client.runs import Watch, cancelling, page, start_run, status, wait
 from runner.server.client.server import Server
 from sandboxes.base import Call, Language, SandboxConfig
 
@@ -75,7 +75,7 @@ async def evaluate(
         if isinstance(dataset, str | os.PathLike):
             name = await _dataset(server, dataset, evaluator, found.language, sending)
             return await _run(server, found, name, title, asked, worst, show, watch)
-        spool = await server.call(lambda: spooled(dataset, few=MOST_TRIED))
+        spool = await server.call(lambda: spool_rows(dataset, few=MOST_TRIED))
         with spool:
             plain = not title and not any(_is_set(name, value) for name, value in asked.items())
             script = found if isinstance(found, Evaluator) else found.evaluator()
@@ -120,7 +120,7 @@ async def _run(
     watch: Watch | None,
 ) -> Report:
     stored = found if isinstance(found, EvaluatorVersion) else await add(server, found)
-    info = await started(server, stored.reference, dataset, title, settings)
+    info = await start_run(server, stored.reference, dataset, title, settings)
     async with server.undone_by(cancelling(info.id)):
         info = await wait(server, info.id, watch=watch)
     if info.state == "failed":
@@ -206,9 +206,9 @@ async def _dataset(
         file_name = f"{file.parent.name.replace('_', '-')}-demo{file.suffix}"
     else:
         file, file_name = File(name), File(name).name
-    info = await sent(server, file, file_name, another=True, **sending)
+    info = await send_dataset(server, file, file_name, another=True, **sending)
     return info.name
 
 
 def _is_file(name: str) -> bool:
-    return os.path.exists(name) or name.lower().endswith((*SUFFIXES, *PACKED)) or os.sep in name
+    return os.path.exists(name) or name.lower().endswith((*SUFFIXES, *COMPRESSION_SUFFIXES)) or os.sep in name

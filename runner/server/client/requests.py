@@ -71,6 +71,6 @@ def as_object(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def written(body: Any) -> bytes:
+def encode_body(body: Any) -> bytes:
     """A request's body as JSON."""
     return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")

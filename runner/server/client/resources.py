@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from runner.core.errors import InputError, ServerError
 from runner.core.settings import DialectOptions, FileOptions
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.core.types import Evaluator
 from runner.engine.arguments import make_request
 from runner.engine.request import Path, Rows, Scorer
@@ -19,9 +19,9 @@ from runner.inputs.evaluators.resolve import find_evaluator
 from runner.results.store.errors import NameTakenError, VersionConflictError
 from runner.results.store.types import DatasetInfo, EvaluatorInfo, EvaluatorVersion, Page
 from runner.server.client.requests import Ask
-from runner.server.client.rows import Spooled, digest_of, refuse_unreadable, spooled
+from runner.server.client.rows import RowSpool, digest_of, refuse_unreadable, spool_rows
 from runner.server.client.server import Server
-from runner.server.service.types import Checked
+from runner.server.service.types import ScriptCheck
 from sandboxes.base import Language
 
 T = TypeVar("T")
@@ -86,20 +86,20 @@ async def evaluator(server: Server, reference: str) -> EvaluatorVersion:
 
 def evaluators(server: Server) -> AsyncGenerator[EvaluatorInfo, None]:
     """All evaluators, as EvaluatorInfo."""
-    return listed(server, "/v1/evaluators", Page[EvaluatorInfo])
+    return list_all(server, "/v1/evaluators", Page[EvaluatorInfo])
 
 
 def versions(server: Server, name: str) -> AsyncGenerator[EvaluatorVersion, None]:
     """All versions of an evaluator, as EvaluatorVersion."""
-    return listed(server, f"/v1/evaluators/{part(name)}/versions", Page[EvaluatorVersion])
+    return list_all(server, f"/v1/evaluators/{part(name)}/versions", Page[EvaluatorVersion])
 
 
 async def check(
     server: Server, evaluator: str, *, language: Language | None = None, file_name: str | None = None
-) -> Checked:
+) -> ScriptCheck:
     """Read a script's source without running it: its parameters, outputs and packages, or what is wrong, and where."""
     body = {"source": evaluator, "language": language, "file_name": file_name}
-    return await server.ask_for(Checked, Ask("POST", "/v1/check", body=body))
+    return await server.ask_for(ScriptCheck, Ask("POST", "/v1/check", body=body))
 
 
 async def add_dataset(
@@ -114,13 +114,15 @@ async def add_dataset(
     """
     if isinstance(dataset, str | os.PathLike):
         file = File(dataset)
-        return await sent(server, file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name, **reading)
-    found = await server.call(lambda: spooled(dataset, few=0))
+        return await send_dataset(
+            server, file, f"{name}{''.join(file.suffixes[-2:])}" if name else file.name, **reading
+        )
+    found = await server.call(lambda: spool_rows(dataset, few=0))
     with found:
         return await sent_rows(server, found, name)
 
 
-async def sent(
+async def send_dataset(
     server: Server, file: File, file_name: str, *, another: bool = False, **reading: Unpack[FileOptions]
 ) -> DatasetInfo:
     """Send a file. With `another`, a name that is taken gets the beginning of the content's hash behind it."""
@@ -138,19 +140,19 @@ async def sent(
     return await server.ask_for(DatasetInfo, ask)
 
 
-async def sent_rows(server: Server, rows: Spooled, name: str | None = None) -> DatasetInfo:
+async def sent_rows(server: Server, rows: RowSpool, name: str | None = None) -> DatasetInfo:
     """Send rows, under a name that their content has."""
     file = await server.call(rows.file)
     digest = await server.call(lambda: digest_of(file))
-    return await sent(server, file, f"{name or f'rows-{digest[:12]}'}.jsonl")
+    return await send_dataset(server, file, f"{name or f'rows-{digest[:12]}'}.jsonl")
 
 
 def datasets(server: Server) -> AsyncGenerator[DatasetInfo, None]:
     """All datasets, as DatasetInfo."""
-    return listed(server, "/v1/datasets", Page[DatasetInfo])
+    return list_all(server, "/v1/datasets", Page[DatasetInfo])
 
 
-async def listed(server: Server, path: str, kind: type[Page[T]]) -> AsyncGenerator[T, None]:
+async def list_all(server: Server, path: str, kind: type[Page[T]]) -> AsyncGenerator[T, None]:
     """All items of a list that the server gives in pages."""
     after: str | None = None
     while True:
@@ -165,7 +167,7 @@ async def listed(server: Server, path: str, kind: type[Page[T]]) -> AsyncGenerat
 def part(name: str) -> str:
     """A name as a part of a path. Raises InputError for what would be another path."""
     if not isinstance(name, str) or not name or "/" in name or name in (".", "..") or len(name) > 200:
-        raise InputError(f"{shown(name, 60)} is no name or id of anything on a server")
+        raise InputError(f"{describe(name, 60)} is no name or id of anything on a server")
     return name
 
 

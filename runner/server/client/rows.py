@@ -17,13 +17,13 @@ from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.dataset import open_dataset, refuse_irregular
 from runner.inputs.datasets.frames import FrameRows, frame_rows
 from runner.inputs.datasets.not_rows import refuse_what_has_no_rows
-from runner.inputs.datasets.rows import Reading, as_json
+from runner.inputs.datasets.rows import RowReading, as_json
 
 _FEW_BYTES = 4 << 20
 """Characters of rows that are sent in one request."""
 
 
-class Spooled:
+class RowSpool:
     """Rows as JSON; a context that deletes their file. `few` are all of them, if they are few and small."""
 
     def __init__(self, few: list[dict[str, Any]] | None, path: Path | None) -> None:
@@ -44,7 +44,7 @@ class Spooled:
             self._path.unlink(missing_ok=True)
 
 
-def spooled(rows: Rows, few: int) -> Spooled:
+def spool_rows(rows: Rows, few: int) -> RowSpool:
     """Read rows, at most `few` of them into memory. Raises DatasetError for what has no rows, or a row that is none."""
     frame = frame_rows(rows)
     if frame is None:
@@ -57,10 +57,10 @@ def spooled(rows: Rows, few: int) -> Spooled:
         size += len(json.dumps(row, ensure_ascii=False))
         if len(held) > few or size > _FEW_BYTES:
             first = held
-            return Spooled(
+            return RowSpool(
                 None, _written(json.dumps(one, ensure_ascii=False) for part in (first, every) for one in part)
             )
-    return Spooled(held, None)
+    return RowSpool(held, None)
 
 
 def digest_of(file: Path) -> str:
@@ -72,7 +72,7 @@ def digest_of(file: Path) -> str:
 def refuse_unreadable(file: Path, **reading: Unpack[FileOptions]) -> None:
     """Raise DatasetError for a file that cannot be read, or is of no known format."""
     refuse_irregular(file)
-    with open_dataset(os.fspath(file), reading=Reading(**reading)):
+    with open_dataset(os.fspath(file), reading=RowReading(**reading)):
         pass
 
 

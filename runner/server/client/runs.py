@@ -11,16 +11,16 @@ from pydantic import ValidationError
 from runner.core.errors import InputError, ServerError
 from runner.core.settings import ServerOptions
 from runner.core.signature import with_settings
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.core.types import ErrorKind, Outcome, Result
 from runner.engine.arguments import config_or_preset
 from runner.inputs.call import as_mapping
 from runner.results.compare.types import Comparison, Flip, Flips
 from runner.results.output.row_cells import DIRECTION
-from runner.results.store.types import OVER, Order, Page, RunInfo, RunSpec, Selected
+from runner.results.store.types import OVER, Order, Page, ResultSelection, RunInfo, RunSpec
 from runner.server.client.events import Event, EventReader
 from runner.server.client.requests import Ask, as_model
-from runner.server.client.resources import key, listed, part
+from runner.server.client.resources import key, list_all, part
 from runner.server.client.server import Server
 from runner.server.service.types import Progress, RunEvent, StateChange
 
@@ -43,10 +43,10 @@ async def run(
     `sandbox` is a backend's name, a config, or the name of a preset of the server; `baseline` is a run of the server.
     The other parameters are those of `evaluate`. Raises InputError for what there is not or cannot be used.
     """
-    return await started(server, evaluator, dataset, title, settings)
+    return await start_run(server, evaluator, dataset, title, settings)
 
 
-async def started(server: Server, evaluator: str, dataset: str, title: str, settings: ServerOptions) -> RunInfo:
+async def start_run(server: Server, evaluator: str, dataset: str, title: str, settings: ServerOptions) -> RunInfo:
     """Start a run with the arguments of `run`."""
     wanted: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     wanted |= {"mapping": as_mapping(settings.get("mapping")), "title": title}
@@ -56,14 +56,14 @@ async def started(server: Server, evaluator: str, dataset: str, title: str, sett
         spec = RunSpec(evaluator=evaluator, dataset=dataset, **wanted)
     except ValidationError as e:
         first = e.errors()[0]
-        raise InputError(f"`{first['loc'][0]}`: {first['msg']}, not {shown(first['input'], 60)}") from None
+        raise InputError(f"`{first['loc'][0]}`: {first['msg']}, not {describe(first['input'], 60)}") from None
     body = spec.model_dump(mode="json", exclude_defaults=True)
     return await server.ask_for(RunInfo, Ask("POST", "/v1/runs", body=body, headers=key()))
 
 
 def runs(server: Server) -> AsyncGenerator[RunInfo, None]:
     """All runs, the newest first, as RunInfo."""
-    return listed(server, "/v1/runs", Page[RunInfo])
+    return list_all(server, "/v1/runs", Page[RunInfo])
 
 
 async def status(server: Server, run: str) -> RunInfo:
@@ -174,7 +174,7 @@ async def _repeat(server: Server, run: str) -> int:
 async def page(server: Server, run: str, query: Mapping[str, Any], first: int, count: int, repeat: int) -> list[Result]:
     """Some results of a run, each with the number of its row, of which each has `repeat` results."""
     ask = Ask("GET", f"{_of(run)}/results", {**query, "first": first, "count": count}, most=_RESULTS_BYTES)
-    found = await server.ask_for(Selected, ask)
+    found = await server.ask_for(ResultSelection, ask)
     try:
         # Which scores are better is the run's, and no result's.
         rows = ({name: value for name, value in row.items() if name != DIRECTION} for row in found.rows)
@@ -213,7 +213,9 @@ async def flips(
 def _event(event: Event) -> RunEvent:
     kind: type[Progress] | type[StateChange] | None = _EVENTS.get(event.name)
     if kind is None or not event.id.isdecimal():
-        raise ServerError(f"the server sent an event {shown(event.name, 40)}; install the same version on both sides")
+        raise ServerError(
+            f"the server sent an event {describe(event.name, 40)}; install the same version on both sides"
+        )
     data: Progress | StateChange = as_model(kind, event.data)
     return RunEvent.model_construct(id=int(event.id), event=event.name, data=data)
 

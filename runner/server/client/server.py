@@ -14,7 +14,7 @@ import httpx
 import stamina
 
 from runner.core.errors import ServerError
-from runner.server.client.connection import CHUNK, Connection
+from runner.server.client.connection import CHUNK, ServerConnection
 from runner.server.client.problems import as_ours
 from runner.server.client.requests import Ask, Reply, as_model
 from sandboxes.base import Model
@@ -31,7 +31,7 @@ class Server:
 
     _kind: Callable[..., Any] = httpx.AsyncClient
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
         self._http: Any = connection.client(self._kind)
 

@@ -12,13 +12,13 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from runner.core.doors import speaking
-from runner.core.entry_points import offered
+from runner.core.entry_points import settings_of
 from runner.core.setting_types import about
 from runner.core.settings import PARTS, parameter
-from runner.core.version import installed
+from runner.core.version import installed_version
 from runner.server.http import health, login
-from runner.server.http.authentication import Entry
-from runner.server.http.metrics import Measured, Metrics
+from runner.server.http.authentication import AuthMiddleware
+from runner.server.http.metrics import Metrics, MetricsMiddleware
 from runner.server.http.middleware import Guard
 from runner.server.http.problems import answer_problems
 from runner.server.http.v1 import datasets, evaluators, langfuse, runs
@@ -47,7 +47,7 @@ class _App(FastAPI):
             schemas = found.setdefault("components", {}).setdefault("schemas", {})
             schema = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas["ProblemDetails"] = schema
-            for name in offered("POST /v1/runs"):
+            for name in settings_of("POST /v1/runs"):
                 if (field := schemas["RunSpec"]["properties"].get(parameter(name))) is not None:
                     field["description"] = PARTS.get(parameter(name)) or about(name)
             found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -55,7 +55,7 @@ class _App(FastAPI):
         return super().openapi()
 
 
-def create_app(service: Service, entry: Entry | None = None, root: str = "") -> FastAPI:
+def create_app(service: Service, entry: AuthMiddleware | None = None, root: str = "") -> FastAPI:
     """The application over a service, which it opens and closes. `root` is the path that a proxy serves it below."""
 
     @asynccontextmanager
@@ -67,7 +67,7 @@ def create_app(service: Service, entry: Entry | None = None, root: str = "") -> 
 
     app = _App(
         title="evalcell",
-        version=installed() or "0",
+        version=installed_version() or "0",
         description=_ABOUT,
         lifespan=life,
         docs_url=None,  # it would fetch its scripts from elsewhere
@@ -77,7 +77,7 @@ def create_app(service: Service, entry: Entry | None = None, root: str = "") -> 
         # Its spans hold addresses, in which names are, and its logs what went wrong with whose row; ours do not.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    app.state.service, app.state.entry, app.state.metrics = service, entry or Entry(), Metrics()
+    app.state.service, app.state.entry, app.state.metrics = service, entry or AuthMiddleware(), Metrics()
     app.state.root = root
     app.state.locks = WeakValueDictionary[str, asyncio.Lock]()
     app.include_router(pages.first)
@@ -93,6 +93,6 @@ def create_app(service: Service, entry: Entry | None = None, root: str = "") -> 
         "/v1/langfuse": 16 << 20,
         "/login": 4096,
     }
-    app.add_middleware(Measured, metrics=app.state.metrics)
+    app.add_middleware(MetricsMiddleware, metrics=app.state.metrics)
     app.add_middleware(Guard, entry=app.state.entry, sizes=sizes, root=root)
     return app

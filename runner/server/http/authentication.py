@@ -19,7 +19,7 @@ from runner.server.service.types import line
 COOKIE = "evalcell"
 LASTS = 30 * 86_400
 """Seconds for which a browser stays logged in."""
-SIGNED = "/v1/langfuse/execute"
+SIGNED_PATH = "/v1/langfuse/execute"
 SIGNED_FOR = 300.0
 """Seconds for which a signature holds."""
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -30,7 +30,7 @@ _OPEN_BELOW = ("/static/", "/problems/")
 
 
 @dataclass(frozen=True)
-class Entry:
+class AuthMiddleware:
     """Who may enter."""
 
     token: str | None = None
@@ -97,7 +97,7 @@ class Entry:
         """Whether the request may go on: it needs no token, or has it, or a cookie that the token made."""
         if self.token is None or path in _OPEN or path.startswith(_OPEN_BELOW):
             return True
-        if self.signing is not None and path == SIGNED:
+        if self.signing is not None and path == SIGNED_PATH:
             return True  # its signature is checked once the body is there
         return self.bears_token(headers) or any(map(self.knows_cookie, _values(headers)))
 

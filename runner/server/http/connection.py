@@ -15,7 +15,7 @@ STUCK_SECONDS = 60.0
 """For which a client may take nothing of a reply."""
 
 
-class Connection(H11Protocol):
+class HttpProtocol(H11Protocol):
     """Ends a connection whose headers do not come to their end in time, or whose client takes nothing."""
 
     seconds = HEADER_SECONDS

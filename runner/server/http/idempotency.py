@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,7 +40,7 @@ class OnlyOnce:
         lock: asyncio.Lock = request.app.state.locks.setdefault(key, asyncio.Lock())  # there while somebody has it
         async with lock:
             asked = _Asked(request)
-            found = await threaded(store.recalled, key)
+            found = await call_in_thread(store.recalled, key)
             if found is not None or not file:
                 async for _ in asked.parts():
                     pass
@@ -49,7 +49,7 @@ class OnlyOnce:
                     raise ServiceError("idempotency", "the key was used for another request; choose a new one")
                 return model.model_validate_json(found.reply)
             made = await work(asked.parts() if file else request.stream())
-            await threaded(store.remember, key, asked.digest, made.model_dump_json())
+            await call_in_thread(store.remember, key, asked.digest, made.model_dump_json())
             return made
 
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from runner.core.errors import InputError
 from runner.core.text import printable
-from runner.server.http.connection import HEADER_BYTES, Connection
+from runner.server.http.connection import HEADER_BYTES, HttpProtocol
 
 MOST_CONNECTIONS = 2000
 _GRACE = 10
@@ -60,7 +60,7 @@ async def serve(
     """
     config = uvicorn.Config(
         app,
-        http=Connection,
+        http=HttpProtocol,
         ws="none",
         loop="asyncio",
         lifespan="on",

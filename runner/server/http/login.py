@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
-from runner.server.http.authentication import COOKIE, Entry
+from runner.server.http.authentication import COOKIE, AuthMiddleware
 from runner.server.http.route import PageRoute
 from runner.server.service.errors import ServiceError
 
@@ -15,13 +15,13 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 _MOST = 4096
 
 
-def entry_of(request: Request) -> Entry:
+def entry_of(request: Request) -> AuthMiddleware:
     """Who may enter the server that the request came to."""
-    found: Entry = request.app.state.entry
+    found: AuthMiddleware = request.app.state.entry
     return found
 
 
-def entered(request: Request, token: str, wanted: str) -> Response | None:
+def log_in(request: Request, token: str, wanted: str) -> Response | None:
     """The reply to who gave the token: a cookie, and where to go. None: it is not the token."""
     entry = entry_of(request)
     if entry.token is not None and not entry.is_token(token):
@@ -47,7 +47,7 @@ async def login(request: Request) -> Response:
     if len(body) > _MOST:
         raise ServiceError("too-large", "the token is too long")
     form = dict(parse_qsl(body.decode("utf-8", "replace")))
-    reply = entered(request, form.get("token", "").strip(), form.get("next", "/"))
+    reply = log_in(request, form.get("token", "").strip(), form.get("next", "/"))
     if reply is None:
         raise ServiceError("unauthorized", "that is not the token; `evalcell serve` printed it at its first start")
     return reply

@@ -44,7 +44,7 @@ class Metrics:
             self.pool.labels(name).set(value)
 
 
-class Measured:
+class MetricsMiddleware:
     """Counts each request, and opens the span of it, by its route, whose names are few, and never by its address."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from runner.server.http.authentication import Entry
+from runner.server.http.authentication import AuthMiddleware
 from runner.server.http.connection import HEADER_BYTES
 from runner.server.http.problems import reply
 from runner.server.service.errors import ServiceError
@@ -39,7 +39,7 @@ _EVENTS = re.compile(r"/v1/runs/[^/]*/events")
 class Guard:
     """Asks each request who it is before anything else sees it, and bounds what it sends and how slowly."""
 
-    def __init__(self, app: ASGIApp, entry: Entry, sizes: Mapping[str, int], root: str = "") -> None:
+    def __init__(self, app: ASGIApp, entry: AuthMiddleware, sizes: Mapping[str, int], root: str = "") -> None:
         # `sizes`: bytes of a body by the beginning of its path; the longest beginning counts, "" is for all others.
         # `root`: the path that a proxy serves us below; whether it passes it on or not, nothing behind us knows of it.
         self._app = app

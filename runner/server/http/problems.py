@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from runner.core.text import listed, suggestion
-from runner.server.service.errors import ServiceError, of_status, translated
+from runner.core.text import list_names, suggestion
+from runner.server.service.errors import ServiceError, of_status, translate_error
 from runner.server.service.invalid import COMMAND, each, place, what
 from runner.server.service.types import ProblemDetails, line
 
@@ -47,7 +47,7 @@ def as_json(problem: ProblemDetails) -> str:
 Page: TypeAlias = Callable[[Request, ServiceError], Response]
 
 
-class Answered:
+class ProblemMiddleware:
     """Answers whatever an application raises, behind all that looks at replies: its figures, its spans, its headers."""
 
     def __init__(self, app: ASGIApp, page: Page) -> None:
@@ -68,7 +68,7 @@ class Answered:
         try:
             await self._app(scope, receive, replied)
         except Exception as error:
-            problem = translated(error)
+            problem = translate_error(error)
             what = f"{scope['method']} {scope['path']}"
             if problem is None:
                 LOG.error("%s failed", what, exc_info=error)
@@ -106,7 +106,7 @@ def _hint(request: Request, error: Mapping[str, Any]) -> str:
             inner = kind.model_fields[part].annotation
             kind = next((one for one in (inner, *get_args(inner)) if hasattr(one, "model_fields")), None)
         known = list(getattr(kind, "model_fields", ()))
-    return suggestion(str(error["loc"][-1]), known) or f"; known are {listed(known, 20)}" if known else ""
+    return suggestion(str(error["loc"][-1]), known) or f"; known are {list_names(known, 20)}" if known else ""
 
 
 def answer_problems(app: FastAPI, page: Page) -> None:
@@ -144,4 +144,4 @@ def answer_problems(app: FastAPI, page: Page) -> None:
     app.add_exception_handler(ClientDisconnect, gone)
     app.add_exception_handler(HTTPException, bare)
     app.add_exception_handler(RequestValidationError, invalid)
-    app.add_middleware(Answered, page=page)
+    app.add_middleware(ProblemMiddleware, page=page)

@@ -22,7 +22,7 @@ from runner.runs.pool.pool import local_variables
 _SECRET = re.compile(r"PASSWORD|TOKEN|SECRET|KEY|USERNAME|INDEX|URL|PROXY|NETRC", re.IGNORECASE)
 
 
-class Place(NamedTuple):
+class ServerPlace(NamedTuple):
     """A server's place in a store's folder: the same one again when it begins again."""
 
     server: str
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def placed(folder: Path, most: int) -> Iterator[Place]:
+def hold_place(folder: Path, most: int) -> Iterator[ServerPlace]:
     """Hold a place in this folder, which has so many. Raises InputError if others have them all."""
     for number in range(1, most + 1):
         lock = FileLock(folder / (f"serve-{number}.lock" if number > 1 else "serve.lock"), mode=0o600)
@@ -42,7 +42,7 @@ def placed(folder: Path, most: int) -> Iterator[Place]:
             continue
         try:
             own = f"-{number}" if number > 1 else ""
-            yield Place(_name(folder) + own, folder / f"incoming{own}")
+            yield ServerPlace(_name(folder) + own, folder / f"incoming{own}")
         finally:
             lock.release()
         return
@@ -68,7 +68,7 @@ def _name(folder: Path) -> str:
     return name
 
 
-def taken() -> dict[str, str]:
+def scrub_environment() -> dict[str, str]:
     """The environment, of which this process keeps no credential: only the workers that need one get it."""
     every = dict(os.environ)
     kept = {*local_variables(every), RUN.variable, STORE.variable}

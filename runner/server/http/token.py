@@ -46,7 +46,7 @@ def langfuse_secret() -> str | None:
     return secret or None
 
 
-def kept(folder: Path) -> tuple[str, bool]:
+def load_or_create_token(folder: Path) -> tuple[str, bool]:
     """
     The token of this folder, and whether it was made just now.
 

@@ -18,10 +18,10 @@ from mcp.server.mcpserver.tools import Tool
 from runner.core.doors import speaking
 from runner.core.errors import ColumnsError
 from runner.core.text import json_text, printable
-from runner.core.version import installed
+from runner.core.version import installed_version
 from runner.server.mcp.arguments import columns_call, fit_arguments
-from runner.server.mcp.tools import Reply, Tools
-from runner.server.service.errors import translated
+from runner.server.mcp.tools import McpTools, Reply
+from runner.server.service.errors import translate_error
 from runner.server.service.invalid import COMMAND, place, what
 from runner.server.service.service import Service
 
@@ -66,13 +66,13 @@ def make_server(service: Callable[[], Service]) -> MCPServer[Any]:
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())  # the library would send everything's log to the terminal
-    methods = inspect.getmembers(Tools(service), inspect.iscoroutinefunction)
+    methods = inspect.getmembers(McpTools(service), inspect.iscoroutinefunction)
     tools = [_tool(name, one) for name, one in methods if not name.startswith("_")]
     server = _Server(
         "evalcell",
         title="evalcell",
         instructions=INSTRUCTIONS,
-        version=installed() or "0",
+        version=installed_version() or "0",
         log_level="WARNING",
         tools=tools,
     )
@@ -106,7 +106,7 @@ def _told(name: str, method: Callable[..., Awaitable[Reply]]) -> Callable[..., A
             given = {key: value for key, value in kwargs.items() if value != usual[key]}
             raise ToolError(printable(f"{error.why}; {columns_call(name, given, error)}", 3000)) from None
         except Exception as error:
-            found = translated(error)
+            found = translate_error(error)
             if found is None:
                 LOG.exception("a tool failed")
                 raise ToolError("the server failed; its log says why") from None

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import anyio
 from pydantic import Field
 
-from runner.core.entry_points import offered
+from runner.core.entry_points import settings_of
 from runner.core.setting_types import model_field
-from runner.core.settings import nested
+from runner.core.settings import nest_settings
 from runner.core.text import printable, suggestion
 from runner.core.types import ErrorKind, InputMapping, Outcome
 from runner.engine.arguments import config_or_preset
@@ -22,7 +22,7 @@ from runner.results.store.errors import NotStoredError
 from runner.results.store.types import OVER, Order, RunInfo, RunSpec, Selection
 from runner.runs.pool.types import MOST_TRIED, TriedRow
 from runner.server.mcp.replies import as_reply
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
 from runner.server.service.scripts import all_templates, templates_listed
 from runner.server.service.service import Service
@@ -60,7 +60,7 @@ Timeout = Annotated[float | None, Field(gt=0, le=600, description="Seconds for e
 _ROWS = 20
 _LISTED = 50
 _NAMES = {
-    {"map": "mapping", "set": "values", "fail_if": "gates"}.get(name, name): name for name in offered("run of MCP")
+    {"map": "mapping", "set": "values", "fail_if": "gates"}.get(name, name): name for name in settings_of("run of MCP")
 }
 """Arguments of `run`, and the settings that they are."""
 
@@ -82,7 +82,7 @@ _SPOKEN: dict[str, tuple[Any, Any]] = {"mapping": (Mapping | None, None), "value
 """Types that `try` has, too."""
 
 
-class Tools:
+class McpTools:
     """Every tool as a method; its docstring is what an agent reads."""
 
     def __init__(self, service: Callable[[], Service]) -> None:
@@ -96,14 +96,14 @@ class Tools:
         """
         service = self._service()
         if kind == "templates":
-            found = await threaded(templates_listed)
+            found = await call_in_thread(templates_listed)
             return {"items": [{"name": one.name, "about": _sentence(one.description)} for one in found]}
         if kind == "sandboxes":
             return {"items": [one.model_dump(mode="json", exclude_defaults=True) for one in await service.fits()]}
         if kind == "evaluators":
-            return as_reply(await threaded(service.store.evaluators, after, _LISTED))
+            return as_reply(await call_in_thread(service.store.evaluators, after, _LISTED))
         if kind == "datasets":
-            return as_reply(await threaded(service.store.datasets, after, _LISTED))
+            return as_reply(await call_in_thread(service.store.datasets, after, _LISTED))
         page = await service.runs(after, _LISTED)
         return as_reply({"items": [_short(one) for one in page.items], "next": page.next})
 
@@ -121,7 +121,7 @@ class Tools:
         """
         service = self._service()
         if kind == "evaluator":
-            version = await threaded(service.store.evaluator, name)
+            version = await call_in_thread(service.store.evaluator, name)
             source, how = version.source, version.how_read
             about = await service.check(
                 CheckRequest(source=source, language=version.language, dialect=how["dialect"], entry=how["entry"])
@@ -129,7 +129,7 @@ class Tools:
             parts = about.model_dump(mode="json", include={"parameters", "outputs", "packages", "mapping", "problems"})
             return _source(version.model_dump(mode="json"), parts)
         if kind == "template":
-            return _template({one.name: one for one in await threaded(all_templates)}, name, language)
+            return _template({one.name: one for one in await call_in_thread(all_templates)}, name, language)
         if kind == "dataset":
             return as_reply(await service.dataset_rows(name, first, count))
         return as_reply(await service.run(name))
@@ -228,7 +228,7 @@ class Tools:
     ) -> Reply:
         """Start a run of a kept evaluator over all rows of a kept dataset; return its `id` at once, for `status`."""
         said = {_NAMES[name]: value for name, value in settings.items() if value not in (None, (), {}, False)}
-        fields = nested({name: value for name, value in said.items() if name != "sandbox"})
+        fields = nest_settings({name: value for name, value in said.items() if name != "sandbox"})
         spec = RunSpec(
             evaluator=evaluator,
             dataset=dataset,
@@ -247,7 +247,7 @@ class Tools:
         try:
             return await asked
         except NotStoredError:
-            if evaluator not in {one.name for one in await threaded(templates_listed)}:
+            if evaluator not in {one.name for one in await call_in_thread(templates_listed)}:
                 raise
             shown = f'`show` with {{"kind": "template", "name": "{evaluator}"}}'
             raise ServiceError(

@@ -10,19 +10,19 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar, Unpack
 
-from runner.core.text import listed, printable, suggestion
+from runner.core.text import list_names, printable, suggestion
 from runner.core.types import Evaluator
 from runner.engine.arguments import config_or_preset
-from runner.inputs.datasets.work import AbandonedError, Gone, until
+from runner.inputs.datasets.work import AbandonedError, AbandonEvent, until
 from runner.inputs.evaluators.load import HowRead, how_named, parse_evaluator
 from runner.results.store.errors import NotStoredError
 from runner.results.store.store import Store
 from runner.results.store.types import EvaluatorVersion
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.server.service.errors import ServiceError
 from runner.server.service.rows import FIRST_ROWS, some_rows
-from runner.server.service.scripts import Machine, language_of, stem_of
-from runner.server.service.settings import Settings
+from runner.server.service.scripts import PoolMachine, language_of, stem_of
+from runner.server.service.settings import ServiceSettings
 from runner.server.service.types import DatasetRows
 from sandboxes.base import Language, SandboxConfig
 from sandboxes.registry import backends
@@ -37,17 +37,17 @@ _NEAR = 8
 """Looks at the first rows of datasets, at once."""
 
 
-class Part:
+class ServicePart:
     """A part of the service, over the store, the pool and what this server allows."""
 
-    def __init__(self, store: Store, pool: Pool, settings: Settings | None, folder: Path | None) -> None:
-        self.settings = settings or Settings()
+    def __init__(self, store: Store, pool: WorkerPool, settings: ServiceSettings | None, folder: Path | None) -> None:
+        self.settings = settings or ServiceSettings()
         self.store = store
         self.pool = pool
         self.incoming = folder
         """The folder for files that are not accepted yet, or are gone soon. None: the system's."""
-        self._machine = Machine(self.settings.active)
-        self._going: set[Gone] = set()
+        self._machine = PoolMachine(self.settings.active)
+        self._going: set[AbandonEvent] = set()
         """Slow work under way; each is set when it is to end."""
         self._stopped = False
         self._slow = ThreadPoolExecutor(_SLOW, "evalcell slow")
@@ -58,7 +58,7 @@ class Part:
         return await self._ending(self._slow, partial(call, *args, **more))
 
     async def _ending(self, threads: Executor, call: Callable[[], T]) -> T:
-        gone = Gone()
+        gone = AbandonEvent()
         self._going.add(gone)
         try:
             if self._stopped:
@@ -92,11 +92,11 @@ class Part:
         """The config, or that of the backend or preset of a name, if this server allows it. Raises ServiceError."""
         if isinstance(wanted, str) and isinstance(wanted := config_or_preset(name := wanted), str):
             try:
-                wanted = (await threaded(self.store.preset, name)).config
+                wanted = (await call_in_thread(self.store.preset, name)).config
             except NotStoredError:
-                presets = [one.name for one in (await threaded(self.store.presets, None, 100)).items]
+                presets = [one.name for one in (await call_in_thread(self.store.presets, None, 100)).items]
                 known = [one for one in backends() if one not in self.settings.refused()] + presets
-                near = suggestion(name, known) or f"; there are {listed(known, 20)}"
+                near = suggestion(name, known) or f"; there are {list_names(known, 20)}"
                 raise ServiceError(
                     "not-found", f"there is no sandbox or preset of one named {printable(name, 64)!r}{near}"
                 ) from None
@@ -111,7 +111,7 @@ class Part:
             version = self.store.evaluator(reference)
             return version, parsed_version(version)
 
-        return await threaded(found)
+        return await call_in_thread(found)
 
     async def _parsed(
         self,
@@ -126,10 +126,12 @@ class Part:
         if len(source.encode("utf-8", "replace")) > most:
             raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
         how = how if file_name is None else how_named(file_name, how)
-        return await threaded(parsed, source, name or stem_of(file_name), language_of(file_name, language), **how)
+        return await call_in_thread(
+            parse_script, source, name or stem_of(file_name), language_of(file_name, language), **how
+        )
 
 
-async def threaded(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+async def call_in_thread(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
     """What the call returns, which blocks. A caller that is cancelled goes on at once; the call ends by itself."""
     return await _in_thread(_THREADS, partial(call, *args, **more))
 
@@ -140,11 +142,11 @@ async def _in_thread(threads: Executor, call: Callable[[], T]) -> T:
 
 
 @lru_cache(256)
-def parsed(source: str, name: str, language: Language, **how: Unpack[HowRead]) -> Evaluator:
+def parse_script(source: str, name: str, language: Language, **how: Unpack[HowRead]) -> Evaluator:
     """A script, read at most once while it is used. Raises EvaluatorError."""
     return parse_evaluator(source, name, language=language, **how)
 
 
 def parsed_version(version: EvaluatorVersion) -> Evaluator:
     """The script of a version that is kept. Raises EvaluatorError."""
-    return parsed(version.source, version.name, version.language, **version.how_read)
+    return parse_script(version.source, version.name, version.language, **version.how_read)

@@ -18,7 +18,7 @@ from runner.results.output.parquet_writer import ParquetWriter
 from runner.results.output.row_cells import CACHED, DIRECTION, REPEAT, Layout, layout
 from runner.results.output.writers import CsvWriter, Writer
 from runner.results.store.types import RunInfo
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
 
 Format = Literal["jsonl", "csv", "parquet"]
@@ -39,7 +39,7 @@ class Download:
     parts: AsyncIterator[bytes]
 
 
-def joined(info: RunInfo, paths: Sequence[Path]) -> Download:
+def join_files(info: RunInfo, paths: Sequence[Path]) -> Download:
     """The lines of these files, which are a run's results in order, as one file."""
     return Download(_name(info, "jsonl"), MEDIA["jsonl"], _joined(paths))
 
@@ -55,14 +55,14 @@ def _name(info: RunInfo, format: Format) -> str:
 
 async def _joined(paths: Sequence[Path]) -> AsyncIterator[bytes]:
     for path in paths:
-        file = await threaded(path.open, "rb")
+        file = await call_in_thread(path.open, "rb")
         async for part in _sent(file):
             yield part
 
 
 async def _sent(file: BinaryIO) -> AsyncIterator[bytes]:
     try:
-        while part := await threaded(file.read, _BLOCK):
+        while part := await call_in_thread(file.read, _BLOCK):
             yield part
     finally:
         file.close()

@@ -25,7 +25,7 @@ from runner.results.store.errors import (
     StoreFullError,
     VersionConflictError,
 )
-from runner.runs.pool.types import BusyError, PoolClosedError, WorkerLostError
+from runner.runs.pool.types import PoolBusyError, PoolClosedError, WorkerLostError
 from runner.server.service.types import ProblemDetails, line
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.wording import setting_of
@@ -34,7 +34,7 @@ TYPES = "/problems/"
 """Where a server explains its types."""
 
 
-class Kind(NamedTuple):
+class ErrorKindName(NamedTuple):
     """A type of problem."""
 
     status: int
@@ -44,49 +44,67 @@ class Kind(NamedTuple):
     retryable: bool = False
 
 
-KINDS: dict[str, Kind] = {
-    "malformed": Kind(400, "The request cannot be read", "The body is no JSON by RFC 8259, or a header is broken."),
-    "unauthorized": Kind(401, "A token is needed", "Send `Authorization: Bearer TOKEN`, or enter it at /login."),
-    "forbidden": Kind(403, "The request comes from another site", "Send it from this server's pages or a program."),
-    "not-allowed": Kind(403, "This server does not allow it", "Who starts it decides; `evalcell serve --help`."),
-    "not-found": Kind(404, "There is no such thing", "The list of its kind names what there is."),
-    "method-not-allowed": Kind(405, "The method is not for this address", "The header `Allow` names those that are."),
-    "too-slow": Kind(408, "The request came too slowly", "Send it again on a better connection.", True),
-    "version-conflict": Kind(409, "Somebody else saved a version", "Look at `theirs`, and save with its version."),
-    "name-taken": Kind(409, "The name stands for something else", "Choose another name."),
-    "segment": Kind(409, "Results do not follow each other", "Another process writes to the run; stop it."),
-    "in-use": Kind(409, "Something uses it", "Delete the runs that `runs` names first, or send `force=true`."),
-    "run-state": Kind(409, "The run's state does not allow it", "Look at the run's state."),
-    "read-only": Kind(409, "A results folder is only read", "Change it on the command line that wrote it."),
-    "too-large": Kind(413, "The request is too large", "Send less; `evalcell serve --help` has the limits."),
-    "unsupported-media-type": Kind(415, "The body's type is not understood", "Send `application/json`."),
-    "wrong-host": Kind(421, "The server is not known by this name", "Start it with --allow-host NAME."),
-    "invalid-request": Kind(422, "The request is not valid", "`errors` names each place and what is wrong there."),
-    "evaluator": Kind(422, "The script is no evaluator", "Mend what `detail` names."),
-    "dataset": Kind(422, "The dataset cannot be used", "Mend what `detail` names."),
-    "columns": Kind(
+KINDS: dict[str, ErrorKindName] = {
+    "malformed": ErrorKindName(
+        400, "The request cannot be read", "The body is no JSON by RFC 8259, or a header is broken."
+    ),
+    "unauthorized": ErrorKindName(
+        401, "A token is needed", "Send `Authorization: Bearer TOKEN`, or enter it at /login."
+    ),
+    "forbidden": ErrorKindName(
+        403, "The request comes from another site", "Send it from this server's pages or a program."
+    ),
+    "not-allowed": ErrorKindName(
+        403, "This server does not allow it", "Who starts it decides; `evalcell serve --help`."
+    ),
+    "not-found": ErrorKindName(404, "There is no such thing", "The list of its kind names what there is."),
+    "method-not-allowed": ErrorKindName(
+        405, "The method is not for this address", "The header `Allow` names those that are."
+    ),
+    "too-slow": ErrorKindName(408, "The request came too slowly", "Send it again on a better connection.", True),
+    "version-conflict": ErrorKindName(
+        409, "Somebody else saved a version", "Look at `theirs`, and save with its version."
+    ),
+    "name-taken": ErrorKindName(409, "The name stands for something else", "Choose another name."),
+    "segment": ErrorKindName(409, "Results do not follow each other", "Another process writes to the run; stop it."),
+    "in-use": ErrorKindName(409, "Something uses it", "Delete the runs that `runs` names first, or send `force=true`."),
+    "run-state": ErrorKindName(409, "The run's state does not allow it", "Look at the run's state."),
+    "read-only": ErrorKindName(409, "A results folder is only read", "Change it on the command line that wrote it."),
+    "too-large": ErrorKindName(413, "The request is too large", "Send less; `evalcell serve --help` has the limits."),
+    "unsupported-media-type": ErrorKindName(415, "The body's type is not understood", "Send `application/json`."),
+    "wrong-host": ErrorKindName(421, "The server is not known by this name", "Start it with --allow-host NAME."),
+    "invalid-request": ErrorKindName(
+        422, "The request is not valid", "`errors` names each place and what is wrong there."
+    ),
+    "evaluator": ErrorKindName(422, "The script is no evaluator", "Mend what `detail` names."),
+    "dataset": ErrorKindName(422, "The dataset cannot be used", "Mend what `detail` names."),
+    "columns": ErrorKindName(
         422, "The dataset lacks columns", "Map the parameters in `paths` to columns, give those in `values`."
     ),
-    "mapping": Kind(422, "The evaluator's parameters cannot be filled", "Map them to columns or values."),
-    "input": Kind(422, "Something in the request cannot be used", "Mend what `detail` names."),
-    "unsupported-config": Kind(422, "The sandbox cannot do that", "Choose another, or ask for less."),
-    "not-comparable": Kind(422, "The runs cannot be compared", "Compare runs of one dataset that have rows."),
-    "idempotency": Kind(422, "The key was used for another request", "Choose a new `Idempotency-Key`."),
-    "precondition-required": Kind(428, "The version is missing", "Send `If-Match` with the version that you changed."),
-    "busy": Kind(429, "There is no room for more now", "Try again after `Retry-After` seconds.", True),
-    "headers-too-large": Kind(431, "The headers are too large", "Send fewer or shorter headers."),
-    "internal": Kind(500, "The server failed", "Its log says why; nothing was scored by it.", True),
-    "store-damaged": Kind(
+    "mapping": ErrorKindName(422, "The evaluator's parameters cannot be filled", "Map them to columns or values."),
+    "input": ErrorKindName(422, "Something in the request cannot be used", "Mend what `detail` names."),
+    "unsupported-config": ErrorKindName(422, "The sandbox cannot do that", "Choose another, or ask for less."),
+    "not-comparable": ErrorKindName(422, "The runs cannot be compared", "Compare runs of one dataset that have rows."),
+    "idempotency": ErrorKindName(422, "The key was used for another request", "Choose a new `Idempotency-Key`."),
+    "precondition-required": ErrorKindName(
+        428, "The version is missing", "Send `If-Match` with the version that you changed."
+    ),
+    "busy": ErrorKindName(429, "There is no room for more now", "Try again after `Retry-After` seconds.", True),
+    "headers-too-large": ErrorKindName(431, "The headers are too large", "Send fewer or shorter headers."),
+    "internal": ErrorKindName(500, "The server failed", "Its log says why; nothing was scored by it.", True),
+    "store-damaged": ErrorKindName(
         500, "What is stored is damaged or gone", "Do what `detail` says; trying again mends nothing."
     ),
-    "sandbox-lost": Kind(503, "The sandbox was lost", "It was not the script. Try again.", True),
-    "sandbox": Kind(503, "The sandbox failed", "It was not the script. Try again.", True),
-    "worker-lost": Kind(503, "A worker process was lost", "It was not the script. Try again.", True),
-    "sandbox-unavailable": Kind(503, "The sandbox is not available here", "Install what `detail` names."),
-    "stopping": Kind(503, "The server is stopping", "Try again when it is back.", True),
-    "store": Kind(503, "The store cannot be used", "Look at the server's log and its disk.", True),
-    "store-full": Kind(507, "A limit of the store is reached", "Delete runs or datasets, or raise the limits."),
-    "write": Kind(507, "There is no room left", "Free room on the server's disk."),
+    "sandbox-lost": ErrorKindName(503, "The sandbox was lost", "It was not the script. Try again.", True),
+    "sandbox": ErrorKindName(503, "The sandbox failed", "It was not the script. Try again.", True),
+    "worker-lost": ErrorKindName(503, "A worker process was lost", "It was not the script. Try again.", True),
+    "sandbox-unavailable": ErrorKindName(503, "The sandbox is not available here", "Install what `detail` names."),
+    "stopping": ErrorKindName(503, "The server is stopping", "Try again when it is back.", True),
+    "store": ErrorKindName(503, "The store cannot be used", "Look at the server's log and its disk.", True),
+    "store-full": ErrorKindName(
+        507, "A limit of the store is reached", "Delete runs or datasets, or raise the limits."
+    ),
+    "write": ErrorKindName(507, "There is no room left", "Free room on the server's disk."),
 }
 """By slug. A slug, once published, keeps its meaning."""
 
@@ -164,11 +182,11 @@ _TABLE: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
-def translated(error: Exception) -> ServiceError | None:
+def translate_error(error: Exception) -> ServiceError | None:
     """What one of our exceptions means to who asked. None: it is a fault of ours, for the log alone."""
     if isinstance(error, ServiceError):
         return error
-    if isinstance(error, BusyError):
+    if isinstance(error, PoolBusyError):
         return ServiceError("busy", line(error), retry_after=error.retry_after)
     if isinstance(error, VersionConflictError):
         return ServiceError("version-conflict", line(error), yours=error.yours.version, theirs=error.theirs.version)
@@ -185,7 +203,7 @@ def translated(error: Exception) -> ServiceError | None:
 
 def problem_or_raise(error: Exception) -> ServiceError:
     """As `translated`. Raises a fault of ours again."""
-    if (found := translated(error)) is None:
+    if (found := translate_error(error)) is None:
         raise error
     return found
 

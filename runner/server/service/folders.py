@@ -20,8 +20,8 @@ from runner.engine.scoring.summary import Summary
 from runner.results.compare.files import Source, find_source
 from runner.results.output.folder import MANIFEST, PARTS, ROWS
 from runner.results.store.errors import NotStoredError
-from runner.results.store.names import made
-from runner.results.store.types import RunInfo, RunState, Selected, Selection
+from runner.results.store.names import slugify
+from runner.results.store.types import ResultSelection, RunInfo, RunState, Selection
 from runner.server.service.folder_index import FolderIndex
 from runner.server.service.types import line
 
@@ -79,7 +79,7 @@ class Folders:
         except NotComparableError as error:
             raise NotStoredError(line(error)) from None
 
-    def select(self, id: str, selection: Selection) -> Selected:
+    def select(self, id: str, selection: Selection) -> ResultSelection:
         """Chosen results of a run. Raises NotStoredError. Blocks."""
         source = self.source(id)
         return self._index(id, source).select(selection, _direction(source))
@@ -102,8 +102,8 @@ class Folders:
         for top in self._folders:
             for path in _with_results(top):
                 name = path.name if path == top else ".".join(path.relative_to(top).parts)
-                id = self.PREFIX + made(name)
-                if made(name) != name or id in found:
+                id = self.PREFIX + slugify(name)
+                if slugify(name) != name or id in found:
                     id += "-" + blake2b(os.fsencode(path), digest_size=3).hexdigest()
                 found[id] = path
                 if len(found) >= _MOST:

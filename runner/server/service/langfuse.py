@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError
 
 from runner.core.types import Result
 from runner.inputs.evaluators.foreign.guest import guest_text, python_part
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
 from runner.server.service.service import Service
 from runner.server.service.types import EvaluateRequest
@@ -44,13 +44,13 @@ class _Known(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Runtime(_Known):
+class LangfuseRuntime(_Known):
     """The language of the script."""
 
     language: str
 
 
-class Source(_Known):
+class LangfuseSource(_Known):
     """The script."""
 
     source: str
@@ -59,8 +59,8 @@ class Source(_Known):
 class ExecuteRequest(_Known):
     """One evaluation, as Langfuse's dispatcher `external` sends it."""
 
-    runtime: Runtime
-    code: Source
+    runtime: LangfuseRuntime
+    code: LangfuseSource
     payload: dict[str, Any]
 
 
@@ -89,7 +89,7 @@ async def execute(service: Service, request: ExecuteRequest, size: int) -> Execu
         return _error("UNSUPPORTED_RUNTIME", f"the language {request.runtime.language[:40]!r} is not known")
     if len(request.code.source.encode("utf-8", "replace")) > SOURCE:
         return _error("SOURCE_TOO_LARGE", f"the source is larger than {SOURCE:,} bytes")
-    if size > PAYLOAD and await threaded(_size, request.payload) > PAYLOAD:
+    if size > PAYLOAD and await call_in_thread(_size, request.payload) > PAYLOAD:
         return _error("PAYLOAD_TOO_LARGE", f"the payload is larger than {PAYLOAD:,} bytes")
     wanted = EvaluateRequest(
         source=script(request.code.source, language),
@@ -103,7 +103,7 @@ async def execute(service: Service, request: ExecuteRequest, size: int) -> Execu
         if error.kind == "evaluator":
             return _error("INVALID_SOURCE", str(error))
         raise
-    return replied(reply.results[0].result)
+    return langfuse_reply(reply.results[0].result)
 
 
 def _size(payload: dict[str, Any]) -> int:
@@ -121,7 +121,7 @@ def script(source: str, language: Language) -> str:
     return text + guest_text("frame.js") + guest_text("langfuse.js")
 
 
-def replied(result: Result) -> ExecuteReply:
+def langfuse_reply(result: Result) -> ExecuteReply:
     """What became of the call, as Langfuse wants to hear it. Raises ServiceError if that was no doing of the script."""
     if result.outcome == "lost":
         raise ServiceError("sandbox-lost", result.error.message if result.error else "the sandbox was lost")

@@ -20,13 +20,13 @@ from runner.results.store.runs import Changes
 from runner.results.store.segments import Segment, entries, sum_of
 from runner.results.store.store import Store
 from runner.results.store.types import OVER, RunInfo, RunState
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.runs.pool.types import RunEnded, RunJob, RunSegment, RunStarted
-from runner.server.service.base import threaded
-from runner.server.service.errors import ServiceError, translated
+from runner.server.service.base import call_in_thread
+from runner.server.service.errors import ServiceError, translate_error
 from runner.server.service.request import job_of
 from runner.server.service.run_events import Feed
-from runner.server.service.settings import Settings
+from runner.server.service.settings import ServiceSettings
 from runner.server.service.types import line
 
 LOG = logging.getLogger("evalcell.runs")
@@ -36,7 +36,7 @@ _LATER = 5.0
 """Seconds after which who found no room may ask again."""
 _PARKED = 10.0
 """Seconds in which a run must be parked."""
-RENEWED = 5.0
+RENEWAL_SECONDS = 5.0
 """Seconds from one renewal of the claims to the next: a few of them fit into a claim."""
 
 
@@ -55,7 +55,9 @@ class _Going:
 class Queue:
     """The runs of this server that are not over. Next begins one whose evaluator has the fewest that go on."""
 
-    def __init__(self, store: Store, pool: Pool, settings: Settings, server: str, beside: Path | None) -> None:
+    def __init__(
+        self, store: Store, pool: WorkerPool, settings: ServiceSettings, server: str, beside: Path | None
+    ) -> None:
         self.server = server
         """The name by which this server claims its runs."""
         self._store = store
@@ -72,23 +74,23 @@ class Queue:
 
     async def open(self) -> None:
         """Go on with what an earlier server left. Raises StoreError."""
-        for info in await threaded(self._store.claim, self.server, begins=True):
+        for info in await call_in_thread(self._store.claim, self.server, begins=True):
             self.add(info)
         self._claiming = asyncio.create_task(self._keep_claims(), name="claims")
 
     async def _keep_claims(self) -> None:
         """Renew the claims until cancelled; stop what others want stopped, and leave what others do."""
         while True:
-            await asyncio.sleep(RENEWED)
+            await asyncio.sleep(RENEWAL_SECONDS)
             try:
-                renewed = await threaded(self._store.renew, self.server, list(self._runs))
+                renewed = await call_in_thread(self._store.renew, self.server, list(self._runs))
                 for id in renewed.lost:
                     self._let_go(id)
                 for id in renewed.stop:
                     await self.cancel(id)
                 room = 0 if self.stopping else self._most - len(self._runs) - len(self._coming)
                 if room > 0:
-                    for info in await threaded(self._store.claim, self.server, room):
+                    for info in await call_in_thread(self._store.claim, self.server, room):
                         LOG.info("run taken over", extra={"run": info.id})
                         self.add(info)
             except StoreError as error:
@@ -110,7 +112,7 @@ class Queue:
         LOG.warning("another server does the run", extra={"run": going.info.id})
         self._runs.pop(going.info.id, None)
         try:
-            info = await threaded(self._store.run, going.info.id)
+            info = await call_in_thread(self._store.run, going.info.id)
         except (StoreError, InputError):
             info = going.info
         going.feed.become(info, close=True)
@@ -191,7 +193,7 @@ class Queue:
         if self._claiming is not None:
             self._claiming = None
             with suppress(StoreError):  # without it they are taken over somewhat later
-                await threaded(self._store.let_go, self.server)
+                await call_in_thread(self._store.let_go, self.server)
 
     def _begin(self) -> None:
         """Begin as many as may go on at once, in fair turns."""
@@ -218,7 +220,7 @@ class Queue:
         except ClaimLostError:
             await self._gone(going)
         except Exception as error:
-            known = translated(error)
+            known = translate_error(error)
             if known is None:
                 LOG.error("run failed", exc_info=error, extra={"run": id})
             await self._over(going, "failed", known.detail if known else "the server failed; its log says why")
@@ -241,9 +243,9 @@ class Queue:
     async def _score(self, going: _Going) -> None:
         store, id = self._store, going.info.id
         with ExitStack() as stack:
-            asked = await threaded(stack.enter_context, job_of(store, id, self._beside))
+            asked = await call_in_thread(stack.enter_context, job_of(store, id, self._beside))
             # What was allowed when it was begun may be allowed no more.
-            request = await threaded(self._settings.permitted, asked)
+            request = await call_in_thread(self._settings.permitted, asked)
             await self._score_request(going, request)
 
     async def _score_request(self, going: _Going, request: RunRequest) -> None:
@@ -252,14 +254,14 @@ class Queue:
         def stored() -> list[Path]:
             return [segment.path for segment in store.segments(id)]
 
-        job = RunJob(request=request, segments=await threaded(stored))
+        job = RunJob(request=request, segments=await call_in_thread(stored))
         async with aclosing(self._pool.run(job, stored)) as parts:
             async for part in parts:
                 if isinstance(part, RunSegment):
                     with tracing.span("batch", {"evalcell.run": id, **_counted(part.segment)}):
                         await self._keep(going, part.segment)
                 elif isinstance(part, RunStarted):
-                    going.info = await threaded(
+                    going.info = await call_in_thread(
                         store.set_run,
                         id,
                         self.server,
@@ -278,7 +280,7 @@ class Queue:
 
     async def _keep(self, going: _Going, segment: Segment) -> None:
         id = going.info.id
-        await threaded(self._store.add_segment, id, segment, self.server)
+        await call_in_thread(self._store.add_segment, id, segment, self.server)
         found = list(entries(segment.index))
         scores = [entry.score for entry in found if entry.score is not None]
         going.feed.add(segment.rows, dict(segment.counts), sum_of(scores), len(scores))
@@ -303,7 +305,7 @@ class Queue:
         try:
             if part is not None and part.summary is not None:
                 ended["summary"] = part.summary
-            info = await threaded(self._store.set_run, id, self.server, **ended)
+            info = await call_in_thread(self._store.set_run, id, self.server, **ended)
         except (StoreError, InputError) as failure:
             # It is as a run of a server that was killed: the next start goes on with it.
             LOG.error("the end of a run cannot be stored: %s", failure, extra={"run": id})

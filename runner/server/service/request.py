@@ -11,7 +11,7 @@ from runner.core.errors import InputError
 from runner.core.settings import RunSettings
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest, prepare
-from runner.inputs.evaluators.resolve import STORED
+from runner.inputs.evaluators.resolve import STORE_PREFIX
 from runner.results.output.manifest import command
 from runner.results.store.store import Store
 from runner.results.store.types import RunSpec
@@ -58,7 +58,7 @@ def check_run(request: RunRequest, reference: str, dataset: str, baseline: str |
     """
     evaluator = request.evaluator
     assert isinstance(evaluator, Evaluator)
-    named = request.model_copy(update={"evaluator": reference, "dataset": STORED + dataset})
+    named = request.model_copy(update={"evaluator": reference, "dataset": STORE_PREFIX + dataset})
     prepared = prepare(named, evaluator=evaluator, stored=request.dataset)
     Run(prepared)  # its gates
     with prepared.open():

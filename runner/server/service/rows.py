@@ -52,7 +52,7 @@ def _soon(dataset: Iterable[Case]) -> Iterator[Case]:
             raise ServiceError("invalid-request", "it takes too long to read so many rows; ask for earlier, or fewer")
 
 
-class Looked(NamedTuple):
+class FileContent(NamedTuple):
     """What a file has."""
 
     rows: int | None
@@ -63,7 +63,7 @@ class Looked(NamedTuple):
     """How it is read, where that is not as its name says."""
 
 
-def looked_at(path: Path, seconds: float = _SECONDS) -> Looked:
+def looked_at(path: Path, seconds: float = _SECONDS) -> FileContent:
     """
     Look at a file's rows.
 
@@ -94,7 +94,7 @@ def looked_at(path: Path, seconds: float = _SECONDS) -> Looked:
             raise DatasetError("the file has no rows; add some")
         which = "no row" if ended else f"no row among the first {rows:,}"
         raise DatasetError(f"{which} can be used: {line(why)}")
-    return Looked(rows if ended else total, tuple(map(whole, columns))[:_NAMES], tuple(map(line, dataset.about)))
+    return FileContent(rows if ended else total, tuple(map(whole, columns))[:_NAMES], tuple(map(line, dataset.about)))
 
 
 def as_row(case: Case) -> dict[str, Any]:

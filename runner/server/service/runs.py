@@ -18,13 +18,13 @@ from runner.results.compare.runs import FlipPage, check_tolerance, compare_sourc
 from runner.results.compare.types import Comparison, Flips
 from runner.results.reports.runs import read_run
 from runner.results.store.errors import InUseError, NotStoredError, StoreError
-from runner.results.store.types import OVER, Page, RunInfo, RunSpec, RunState, Selected, Selection
+from runner.results.store.types import OVER, Page, ResultSelection, RunInfo, RunSpec, RunState, Selection
 from runner.runs.store_references import source_of
-from runner.server.service.base import Part, threaded
-from runner.server.service.downloads import Download, Format, as_table, joined, table
+from runner.server.service.base import ServicePart, call_in_thread
+from runner.server.service.downloads import Download, Format, as_table, join_files, table
 from runner.server.service.errors import ServiceError
 from runner.server.service.folders import Folders
-from runner.server.service.queue import RENEWED, Queue
+from runner.server.service.queue import RENEWAL_SECONDS, Queue
 from runner.server.service.request import check_run, job_of, request_of
 from runner.server.service.rows import writable_result
 from runner.server.service.run_events import Feed
@@ -36,12 +36,12 @@ BEAT = 15.0
 """Seconds without an event after which a watcher is told that the connection lives."""
 _LOOK = 2.0
 """Seconds between looks at a run that another process does."""
-_STOPPED = 2 * RENEWED
+_STOPPED = 2 * RENEWAL_SECONDS
 """Seconds in which another server has noticed that a run of its is to be stopped."""
 _FIRST = FlipPage()
 
 
-class Runs(Part):
+class RunService(ServicePart):
     """What can be done with runs."""
 
     queue: Queue
@@ -86,16 +86,16 @@ class Runs(Part):
         """The runs, the newest first; after those of the store, those of the folders."""
         if after is None or not after.startswith(Folders.PREFIX):
             look = partial(self.store.runs, after, count, evaluator=evaluator, dataset=dataset, states=states)
-            page = await threaded(look)
+            page = await call_in_thread(look)
             if any(map(_of_a_command, page.items)):
-                await threaded(self.store.end_abandoned)
-                page = await threaded(look)
+                await call_in_thread(self.store.end_abandoned)
+                page = await call_in_thread(look)
             if page.next is not None or not self.folders:
                 return page
             items, after = page.items, None
         else:
             items = ()
-        more = await threaded(self.folders.runs, evaluator, dataset, states)
+        more = await call_in_thread(self.folders.runs, evaluator, dataset, states)
         start = 0 if after is None else next((n for n, one in enumerate(more) if one.id > after), len(more))
         room = max(0, count - len(items))
         some = more[start : start + room]
@@ -105,7 +105,7 @@ class Runs(Part):
     async def run(self, id: str) -> RunInfo:
         """One run. Raises NotStoredError."""
         if self.folders.has(id):
-            return await threaded(self.folders.run, id)
+            return await call_in_thread(self.folders.run, id)
         info = await self._kept(id)
         return await self._summed(info) if info.summary is None and info.state in OVER and info.rows else info
 
@@ -129,10 +129,10 @@ class Runs(Part):
 
     async def _kept(self, id: str) -> RunInfo:
         """A run of the store; one whose command was killed has failed."""
-        info = await threaded(self.store.run, id)
+        info = await call_in_thread(self.store.run, id)
         if _of_a_command(info):
-            await threaded(self.store.end_abandoned)
-            info = await threaded(self.store.run, id)
+            await call_in_thread(self.store.end_abandoned)
+            info = await call_in_thread(self.store.run, id)
         return info
 
     async def cancel(self, id: str) -> RunInfo:
@@ -141,7 +141,7 @@ class Runs(Part):
         if info.state in OVER:
             raise ServiceError("run-state", f"the run is {info.state} already; nothing is left to cancel")
         await self._stop(info)
-        return await threaded(self.store.run, id)
+        return await call_in_thread(self.store.run, id)
 
     async def _stop(self, info: RunInfo) -> None:
         """Stop a run, also at another server that has the same store. Raises ServiceError for that of a command."""
@@ -151,7 +151,7 @@ class Runs(Part):
             raise ServiceError("run-state", "another process does this run; stop it there")
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOPPED):
-                while (await threaded(self.store.ask_to_stop, info.id)).state not in OVER:
+                while (await call_in_thread(self.store.ask_to_stop, info.id)).state not in OVER:
                     await asyncio.sleep(_LOOK / 4)
 
     async def resume(self, id: str) -> RunInfo:
@@ -167,7 +167,7 @@ class Runs(Part):
                     self.settings.permitted(request)
 
             try:
-                await threaded(check)
+                await call_in_thread(check)
             except NotStoredError as error:
                 raise ServiceError("run-state", str(error)) from None
             try:
@@ -182,13 +182,13 @@ class Runs(Part):
         info = await self._own(id)
         if force and info.state not in OVER:
             await self._stop(info)
-        return await threaded(self.store.delete_run, id, force=force)
+        return await call_in_thread(self.store.delete_run, id, force=force)
 
-    async def results(self, id: str, selection: Selection | None = None) -> Selected:
+    async def results(self, id: str, selection: Selection | None = None) -> ResultSelection:
         """Chosen results of a run. Raises NotStoredError."""
         chosen = Selection() if selection is None else selection
         select = self.folders.select if self.folders.has(id) else self.store.select
-        found = await (self._slowly(select, id, chosen) if chosen.search else threaded(select, id, chosen))
+        found = await (self._slowly(select, id, chosen) if chosen.search else call_in_thread(select, id, chosen))
         return found.model_copy(update={"rows": tuple(map(writable_result, found.rows))})
 
     async def events(self, id: str, after: int = 0) -> AsyncIterator[RunEvent]:
@@ -234,11 +234,11 @@ class Runs(Part):
         """All results of a run as a file. Raises NotStoredError."""
         info = await self.run(id)
         if self.folders.has(id):
-            paths = [(await threaded(self.folders.source, id)).path]
+            paths = [(await call_in_thread(self.folders.source, id)).path]
         else:
-            paths = [segment.path for segment in await threaded(self.store.segments, id)]
+            paths = [segment.path for segment in await call_in_thread(self.store.segments, id)]
         if format == "jsonl":
-            return joined(info, paths)
+            return join_files(info, paths)
         return as_table(info, format, await self._slowly(table, paths, format, self.incoming))
 
     async def compare(

@@ -17,15 +17,15 @@ from runner.inputs.datasets.places import step_for
 from runner.inputs.evaluators.foreign.registry import find as find_dialect
 from runner.inputs.evaluators.load import SCRIPTS
 from runner.inputs.evaluators.resolve import choose
-from runner.results.store.names import made, parted
-from runner.server.service.types import Checked, Recognised, SandboxFit, Template, TemplateInfo, line
+from runner.results.store.names import slugify, split_file_name
+from runner.server.service.types import RecognisedFile, SandboxFit, ScriptCheck, Template, TemplateInfo, line
 from sandboxes.base import Language, Problem, SandboxConfig
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 from sandboxes.registry import backends, find
 from sandboxes.wording import settings_of
 
 _PLACE = re.compile(r":(\d+)(?::(\d+))?:\s")
-_name = partial(made, otherwise="evaluator")
+_name = partial(slugify, otherwise="evaluator")
 _FRESH = 60.0
 """Seconds for which it is remembered what this machine can do."""
 
@@ -41,9 +41,9 @@ def language_of(file_name: str | None, language: Language | None) -> Language:
     return language or SCRIPTS.get(suffix, "python")
 
 
-def checked(evaluator: Evaluator) -> Checked:
+def check_evaluator(evaluator: Evaluator) -> ScriptCheck:
     """What a script is that could be read."""
-    return Checked(
+    return ScriptCheck(
         name=evaluator.name,
         language=evaluator.language,
         version=evaluator.version,
@@ -70,7 +70,7 @@ def problem_of(error: EvaluatorError, name: str) -> Problem:
     return Problem(line=int(found[1]), column=int(found[2] or 1), message=line(text[found.end() :]))
 
 
-class Machine:
+class PoolMachine:
     """What the sandboxes of this machine can do, looked at now and then."""
 
     def __init__(self, known: Mapping[str, str] | None = None) -> None:
@@ -145,29 +145,29 @@ def all_templates() -> list[Template]:
     ]
 
 
-def recognise(head: bytes, file_name: str) -> Recognised:
+def recognise(head: bytes, file_name: str) -> RecognisedFile:
     """Tell a script from a dataset by its name, and by the first bytes where the name tells nothing."""
     path = PurePath(file_name.replace("\\", "/"))
     suffix, name = path.suffix.lower(), _name(path.name)
     if suffix in SCRIPTS:
-        return Recognised(kind="script", name=_name(path.stem), language=SCRIPTS[suffix])
+        return RecognisedFile(kind="script", name=_name(path.stem), language=SCRIPTS[suffix])
     with suppress(InputError):
-        kept = parted(file_name)[1]
+        kept = split_file_name(file_name)[1]
         within = kept == ".json" and head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
         why = step_for(head.decode("utf-8", "replace"), Path(path.name)) if within else ""
         place = next((one.value for one in settings_of(why)), None)
         why = f"{line(path.name, 80)} {why}" if place else ""  # else all of it may tell more
-        return Recognised(kind="dataset", name=name, suffix=kept, why=why, rows=place)
+        return RecognisedFile(kind="dataset", name=name, suffix=kept, why=why, rows=place)
     if head.startswith(b"PAR1"):
-        return Recognised(kind="dataset", name=f"{name}.parquet", suffix=".parquet")
+        return RecognisedFile(kind="dataset", name=f"{name}.parquet", suffix=".parquet")
     if re.search(rb"^\s*(async\s+)?def\s+(evaluate|aggregate)\b", head, re.M):
-        return Recognised(kind="script", name=_name(path.stem), language="python")
+        return RecognisedFile(kind="script", name=_name(path.stem), language="python")
     if re.search(rb"^\s*(export\s+)?(default\s+)?(async\s+)?function\s+(evaluate|aggregate)\b", head, re.M):
-        return Recognised(kind="script", name=_name(path.stem), language="typescript")
+        return RecognisedFile(kind="script", name=_name(path.stem), language="typescript")
     if head.lstrip()[:1] == b"{":
-        return Recognised(kind="dataset", name=f"{name}.jsonl", suffix=".jsonl")
+        return RecognisedFile(kind="dataset", name=f"{name}.jsonl", suffix=".jsonl")
     known = ", ".join((*SCRIPTS, *SUFFIXES))
-    return Recognised(
+    return RecognisedFile(
         kind="unknown",
         name=name,
         why=f"{line(path.name, 80)} is neither a script nor a dataset by its name; rename it to end in one of: {known}",

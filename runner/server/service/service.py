@@ -21,25 +21,25 @@ from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.inputs.datasets.unnest import write_as_utf8, write_rows
 from runner.inputs.evaluators.load import HowRead, parse_evaluator
-from runner.results.store.names import parted
+from runner.results.store.names import split_file_name
 from runner.results.store.store import Store
 from runner.results.store.types import DatasetInfo, EvaluatorVersion, Preset
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.runs.pool.types import PoolStatus, TryJob, TryReply
 from runner.server.service import scripts
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
 from runner.server.service.folders import Folders
 from runner.server.service.queue import Queue
 from runner.server.service.rows import looked_at
-from runner.server.service.runs import Runs
-from runner.server.service.settings import Settings
+from runner.server.service.runs import RunService
+from runner.server.service.settings import ServiceSettings
 from runner.server.service.types import (
-    Checked,
     CheckRequest,
     EvaluateRequest,
     EvaluatorInput,
     SandboxFit,
+    ScriptCheck,
 )
 from sandboxes.base import Language, SandboxConfig
 from sandboxes.wording import Setting
@@ -62,20 +62,20 @@ def _add_example(store: Store) -> None:
     store.add_dataset(path, name=_EXAMPLE_ROWS, suffix="".join(path.suffixes[-1:]), rows=rows, columns=columns)
 
 
-class Service(Runs):
+class Service(RunService):
     """
     Every operation of the server. Used by HTTP, pages and MCP alike; open it with `async with`.
 
     It closes the pool, and leaves the store open. `folder` is for files that are not accepted yet; `server` is the name
     by which it claims runs, and goes on with them when it begins again. All raises
-    ServiceError, or an exception that `runner.server.service.errors.translated` makes one of.
+    ServiceError, or an exception that `runner.server.service.errors.translate_error` makes one of.
     """
 
     def __init__(
         self,
         store: Store,
-        pool: Pool,
-        settings: Settings | None = None,
+        pool: WorkerPool,
+        settings: ServiceSettings | None = None,
         *,
         folder: Path | None = None,
         server: str | None = None,
@@ -89,12 +89,12 @@ class Service(Runs):
     async def __aenter__(self) -> Self:
         if self.incoming is not None:
             # What a server that was killed had not accepted.
-            await threaded(shutil.rmtree, self.incoming, ignore_errors=True)
-            await threaded(self.incoming.mkdir, parents=True, exist_ok=True, mode=0o700)
+            await call_in_thread(shutil.rmtree, self.incoming, ignore_errors=True)
+            await call_in_thread(self.incoming.mkdir, parents=True, exist_ok=True, mode=0o700)
         with suppress(InputError):
-            await threaded(_add_example, self.store)
+            await call_in_thread(_add_example, self.store)
         await self._opened.enter_async_context(self.pool)
-        await threaded(self.store.end_abandoned)
+        await call_in_thread(self.store.end_abandoned)
         await self.queue.open()
         return self
 
@@ -109,8 +109,8 @@ class Service(Runs):
 
     async def ready(self) -> dict[str, Any]:
         """Whether scripts can be run, and what is active in each sandbox of this machine that is allowed."""
-        await threaded(self.store.ping)
-        notes = await threaded(self._machine.tiers, self.settings.refused())
+        await call_in_thread(self.store.ping)
+        notes = await call_in_thread(self._machine.tiers, self.settings.refused())
         usable = any(not why for _, why in notes.values())
         sandboxes = {name: " ".join(filter(None, note)) or "available" for name, note in notes.items()}
         return {"ready": usable and not self.queue.stopping, "sandboxes": sandboxes}
@@ -119,15 +119,17 @@ class Service(Runs):
         """What the workers do."""
         return self.pool.status()
 
-    async def check(self, request: CheckRequest) -> Checked:
+    async def check(self, request: CheckRequest) -> ScriptCheck:
         """Read a script without running it; what is wrong with it are its `problems`, each with its place."""
         name = scripts.stem_of(request.file_name)
         try:
             how = HowRead(dialect=request.dialect, entry=request.entry)
-            return scripts.checked(await self._parsed(request.source, request.language, request.file_name, **how))
+            return scripts.check_evaluator(
+                await self._parsed(request.source, request.language, request.file_name, **how)
+            )
         except EvaluatorError as error:
             language = scripts.language_of(request.file_name, request.language)
-            return Checked(name=name, language=language, problems=(scripts.problem_of(error, name),))
+            return ScriptCheck(name=name, language=language, problems=(scripts.problem_of(error, name),))
 
     async def fits(
         self,
@@ -146,7 +148,7 @@ class Service(Runs):
             _, script = await self._script(evaluator)
         else:
             script = await self._parsed(_ANY if source is None else source, language, **how)
-        return await threaded(self._machine.fits, script, self.settings.refused())
+        return await call_in_thread(self._machine.fits, script, self.settings.refused())
 
     async def evaluate(self, request: EvaluateRequest) -> TryReply:
         """
@@ -168,7 +170,7 @@ class Service(Runs):
         )
         with tracing.span("try", {"evalcell.version": script.version, "evalcell.rows": len(rows)}) as span:
             chooses = self.settings.chooses(config)  # only then a thread has to be waited for
-            permitted = await threaded(self.settings.permitted, asked) if chooses else asked
+            permitted = await call_in_thread(self.settings.permitted, asked) if chooses else asked
             reply = await self.pool.evaluate(TryJob(request=permitted, rows=rows))
             span.set({"evalcell.sandbox": reply.sandbox})
             return reply
@@ -191,7 +193,7 @@ class Service(Runs):
         """
         how = HowRead(dialect=given.dialect, entry=given.entry, failures=given.dialect_failures)
         script = await self._parsed(given.source, given.language, given.file_name, given.name, **how)
-        return await threaded(self.store.add_evaluator, script, name=given.name, expected=expected)
+        return await call_in_thread(self.store.add_evaluator, script, name=given.name, expected=expected)
 
     async def add_dataset(
         self,
@@ -211,9 +213,9 @@ class Service(Runs):
         one that is too large, DatasetError
         for one without a row, InputError for what is no name, NameTakenError, and StoreFullError.
         """
-        made, suffix = parted(file_name)
+        made, suffix = split_file_name(file_name)
         with _room():
-            folder = Path(await threaded(tempfile.mkdtemp, prefix="upload-", dir=self.incoming))
+            folder = Path(await call_in_thread(tempfile.mkdtemp, prefix="upload-", dir=self.incoming))
         sent = path = folder / f"rows{suffix}"
         try:
             with _room():
@@ -248,7 +250,7 @@ class Service(Runs):
     async def _written(self, stream: AsyncIterator[bytes], path: Path) -> None:
         most, size = self.settings.dataset_bytes, 0
         gathered = bytearray()
-        file = await threaded(_created, path)
+        file = await call_in_thread(_created, path)
         try:
             async for part in stream:
                 size += len(part)
@@ -267,7 +269,7 @@ class Service(Runs):
     async def set_preset(self, name: str, config: SandboxConfig) -> Preset:
         """Keep a sandbox config under a name. Raises ServiceError for one that this server does not allow."""
         self.settings.refuse(config)
-        return await threaded(self.store.set_preset, name, config)
+        return await call_in_thread(self.store.set_preset, name, config)
 
 
 def _of_sender(words: str, path: Path, file_name: str, name: str) -> str:

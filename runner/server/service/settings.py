@@ -18,7 +18,7 @@ from sandboxes.errors import SandboxError, UnsupportedConfigError
 from sandboxes.registry import backends, find
 
 
-class Settings(Model):
+class ServiceSettings(Model):
     """What a server allows, and its bounds. Who starts it decides; no request can change them."""
 
     sandboxes: tuple[str, ...] = ()

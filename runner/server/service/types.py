@@ -30,7 +30,7 @@ class CheckRequest(Model):
     """What is called in a script of another tool."""
 
 
-class Checked(Model):
+class ScriptCheck(Model):
     """What a script is. With `problems` it is no evaluator yet, and the other fields may be empty."""
 
     name: str
@@ -140,7 +140,7 @@ class DatasetRows(Model):
     rows: tuple[DatasetRow, ...]
 
 
-class Recognised(Model):
+class RecognisedFile(Model):
     """What a file that was dropped is."""
 
     kind: Literal["script", "dataset", "unknown"]

@@ -15,8 +15,8 @@ _PACKAGE = "evalcell_guest"
 package = sys.modules[_PACKAGE] = type(sys)(_PACKAGE)
 package.__path__ = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 init = __import__(f"{_PACKAGE}.box.init", fromlist=["main"])
-served = __import__(f"{_PACKAGE}.{sys.argv[1]}", fromlist=["serve"])
+server_module = __import__(f"{_PACKAGE}.{sys.argv[1]}", fromlist=["serve"])
 
 for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
     del sys.modules[name]
-init.main(*map(int, sys.argv[2:4]), served.serve, *map(int, sys.argv[4:]))
+init.main(*map(int, sys.argv[2:4]), server_module.serve, *map(int, sys.argv[4:]))

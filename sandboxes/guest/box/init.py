@@ -139,7 +139,7 @@ def moved_path(path: str, moved: dict[str, str]) -> str:
 
 def _watch(life: int, host: int | None, child: int, confined: bool) -> NoReturn:
     """Wait until the host lets go or has ended, or the inner process ends; then end everything in the box."""
-    pidfd = reap.watched(child)
+    pidfd = reap.open_pidfd(child)
     status = None
     while status is None:
         ready = _ready(1000 if pidfd is not None else 20, life, host, pidfd)

@@ -10,7 +10,7 @@ import time
 _END = signal.SIGKILL
 
 
-def watched(pid: int) -> int | None:
+def open_pidfd(pid: int) -> int | None:
     """A descriptor that can be read once the process has ended, or None if the kernel has none."""
     try:
         return os.pidfd_open(pid)

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field, fields
 from .frame import (
     TYPE_CHECKING,
     Idle,
-    abstained,
+    abstention,
     calling,
     defaults,
+    find_function,
     invalid,
     load,
-    named,
     parameters,
     several,
     stub,
@@ -136,7 +136,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     for name in ("braintrust", "braintrust.framework"):
         if name in sys.modules:  # the file of an evaluation has one at its top level: it logs in
             vars(sys.modules[name]).update(Eval=_nothing, EvalAsync=_nothing)
-    function: Any = named(load(source), entry)
+    function: Any = find_function(load(source), entry)
     if isinstance(function, type):
         function = function()
     if hasattr(function, "eval_async"):
@@ -216,7 +216,7 @@ def _score(value: Any) -> tuple[str | None, dict[str, Any]]:
 def _number(value: Any, metadata: Any) -> dict[str, Any]:
     text = words(metadata, 4000) if metadata else None
     if value is None:
-        return abstained(text or "the scorer returned None")
+        return abstention(text or "the scorer returned None")
     if not isinstance(value, bool | int | float):
         return invalid(f"the scorer returned the score {words(value)}: {_SHAPES}")
     if not 0 <= value <= 1:

@@ -6,7 +6,7 @@ import re
 from copy import copy
 
 from .frame import TYPE_CHECKING, made_or_class, parameters
-from .vendor import given, making, opened, said, text, text_or_none, waiting
+from .vendor import making, open_script, result_dict, row_arguments, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
-    module = opened(source, DEEPEVAL_TELEMETRY_OPT_OUT="YES", DEEPEVAL_UPDATE_WARNING_OPT_IN="NO")
+    module = open_script(source, DEEPEVAL_TELEMETRY_OPT_OUT="YES", DEEPEVAL_UPDATE_WARNING_OPT_IN="NO")
     found, is_class = made_or_class(module, entry)
     kind: Any = found if is_class else type(found)
     from deepeval.evaluate.utils import create_metric_data
@@ -54,7 +54,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             metadata=row.get("metadata"),
             **{name: tools_of(one) if "tools" in name else one for name, one in columns.items() if name in fields},
         )
-        settings = {name: value for name, value in given(row).items() if name not in fields}
+        settings = {name: value for name, value in row_arguments(row).items() if name not in fields}
         for name in [one for one in settings if one in words and one not in own and not accepts_any]:
             object.__setattr__(case, name, settings.pop(name))
         return making(kind, settings) if is_class else copy(found), case  # a metric keeps a row's result in itself
@@ -83,4 +83,4 @@ def result(data: Any) -> Any:
     if data.error is not None:
         raise RuntimeError(data.error)
     label = None if data.success is None else "pass" if data.success else "fail"
-    return said(label, data.score, data.reason)
+    return result_dict(label, data.score, data.reason)

@@ -41,7 +41,7 @@ def load(source: str, **names: Any) -> ModuleType:
     return module
 
 
-def named(module: ModuleType, entry: str) -> Callable[..., Any]:
+def find_function(module: ModuleType, entry: str) -> Callable[..., Any]:
     """The function of a name, or the method of `Class.method`. Raises NameError."""
     first, dot, method = entry.partition(".")
     found: Any = getattr(module, first, None)
@@ -61,7 +61,7 @@ def made_or_class(module: ModuleType, entry: str) -> tuple[Any, bool]:
     return found, isinstance(found, type)
 
 
-def finished(value: Any, result: Callable[[Any], Any]) -> Any:
+def finish_result(value: Any, result: Callable[[Any], Any]) -> Any:
     """`result` of what a script returned, at once or once it is awaited."""
     return _later(value, result) if hasattr(type(value), "__await__") else result(value)
 
@@ -79,7 +79,7 @@ def calling(
 
     def call(**row: Any) -> Any:
         positional, keywords = given(row)
-        return finished(function(*positional, **keywords), result)
+        return finish_result(function(*positional, **keywords), result)
 
     async def call_async(**row: Any) -> Any:
         positional, keywords = given(row)
@@ -123,7 +123,7 @@ def strict(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*positional: Any, **row: Any) -> Any:
         _refusals.clear()
-        return finished(function(*positional, **row), _unless_refused)
+        return finish_result(function(*positional, **row), _unless_refused)
 
     return call
 
@@ -151,11 +151,11 @@ class Record(dict[str, object]):
         raise error
 
 
-def attributed(value: Any) -> Any:
+def with_attributes(value: Any) -> Any:
     """The same, with the keys of objects as attributes."""
     if isinstance(value, dict):
-        return Record({name: attributed(value[name]) for name in value})
-    return [attributed(one) for one in value] if isinstance(value, list) else value
+        return Record({name: with_attributes(value[name]) for name in value})
+    return [with_attributes(one) for one in value] if isinstance(value, list) else value
 
 
 def lacking(name: str, kind: type[Exception] = ValueError) -> Exception:
@@ -261,7 +261,7 @@ def score_of(value: Any, comment: Any = None) -> dict[str, Any] | None:
     return None
 
 
-def abstained(why: str) -> dict[str, Any]:
+def abstention(why: str) -> dict[str, Any]:
     """A result of an evaluator that chose to give none."""
     return {"score": None, "explanation": why}
 
@@ -269,7 +269,7 @@ def abstained(why: str) -> dict[str, Any]:
 def several(found: dict[str, Any], why: str) -> Any:
     """Named results; abstained for none of them, and one that is refused for all."""
     if not found:
-        return abstained(why)
+        return abstention(why)
     for one in found.values():
         if "invalid" in one:
             return one

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from .frame import TYPE_CHECKING, invalid, is_async, named, refuse, words
-from .vendor import Kept, by_name, given, opened, plain, text, text_or_none, waiting
+from .frame import TYPE_CHECKING, find_function, invalid, is_async, refuse, words
+from .vendor import FactoryCache, by_name, open_script, plain, row_arguments, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
-    factory = named(opened(source), entry)
+    factory = find_function(open_script(source), entry)
     # What a factory has made, `near_1 = near(1)`, is the scorer: an async function, or an instance with `__call__`.
-    scorer = Kept((lambda: factory) if is_async(factory) or not hasattr(factory, "__code__") else factory)
+    scorer = FactoryCache((lambda: factory) if is_async(factory) or not hasattr(factory, "__code__") else factory)
     from inspect_ai.model import ChatMessageUser, ModelOutput
     from inspect_ai.scorer import Target, value_to_float
     from inspect_ai.solver import TaskState
@@ -42,7 +42,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             store=columns,  # what a solver keeps for a scorer is a column here
             choices=choices if isinstance(choices, list) and all(isinstance(one, str) for one in choices) else None,
         )
-        return result(await scorer(given(row))(state, Target(target)), number)
+        return result(await scorer(row_arguments(row))(state, Target(target)), number)
 
     return waiting(call)
 

@@ -11,10 +11,10 @@ from .frame import (
     calling,
     defaults,
     figures,
-    finished,
+    find_function,
+    finish_result,
     invalid,
     load,
-    named,
     parameters,
     score_of,
     several,
@@ -92,13 +92,13 @@ def wrap(source: str, entry: str, page: bool, summary: bool) -> Callable[..., An
     `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
     """
     if page:
-        function = named(load_page(source), entry)
+        function = find_function(load_page(source), entry)
         own: dict[str, bool] = {}
         takes_any = False
     else:
         stub("langfuse", Evaluation=Evaluation)
         stub("langfuse.experiment", Evaluation=Evaluation)
-        function = named(load(source), entry)
+        function = find_function(load(source), entry)
         own, takes_any = parameters(function)
 
     def given(row: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -111,7 +111,7 @@ def wrap(source: str, entry: str, page: bool, summary: bool) -> Callable[..., An
         rows = [(one.get("id"), {**settings, **one["arguments"]}) for one in results]
         items = [_item_result(id, row) for id, row in rows]
         value = function(item_results=items, **defaults(settings, own, ("item_results",)))
-        return finished(value, lambda found: figures(_of_sdk(found), entry))
+        return finish_result(value, lambda found: figures(_of_sdk(found), entry))
 
     return summed if summary else calling(function, given, _of_page if page else _of_sdk)
 
@@ -144,7 +144,7 @@ def _of_page(value: Any) -> Any:
         name = one.get("name") if isinstance(one, dict) else None
         if not isinstance(name, str) or not name:
             return invalid(f"the evaluator returned the score {words(one)}, which has no name: {_SHAPES}")
-        found[name] = scored(name, one)
+        found[name] = score_result(name, one)
     return several(found, "")
 
 
@@ -173,7 +173,7 @@ def truth(value: Any) -> bool | None:
     return bool(value) if isinstance(value, int | float) and value in (0, 1) else None
 
 
-def scored(name: str, about: dict[str, Any]) -> dict[str, Any]:
+def score_result(name: str, about: dict[str, Any]) -> dict[str, Any]:
     """A score in evalcell's words, or why it is `invalid`, by the rules of Langfuse's worker."""
     value, text, metadata = about.get("value"), about.get("comment"), about.get("metadata", {})
     kind = about["dataType"] if "dataType" in about else about.get("data_type")

@@ -6,21 +6,21 @@ from .frame import (
     TYPE_CHECKING,
     PlainValue,
     Record,
-    abstained,
+    abstention,
     as_object,
-    attributed,
     below,
     calling,
     defaults,
     figures,
-    finished,
+    find_function,
+    finish_result,
     invalid,
     load,
-    named,
     parameters,
     score_of,
     several,
     stub,
+    with_attributes,
     words,
 )
 
@@ -96,7 +96,7 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
         alone = not any("evaluate_run" in vars(kind) for kind in own_kinds)
         function = one.aevaluate_run if alone else one.evaluate_run
     else:
-        function = named(module, entry)
+        function = find_function(module, entry)
     own, _ = parameters(function)
     others = [name for name in own if name not in _SUPPORTED and not own[name]]
     by_place = bool(others) or list(own) == ["run", "example"] or page
@@ -107,7 +107,7 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
         outputs = part_of(row, "output", "outputs.", "output", read.get("output"))
         reference = part_of(row, "reference", "reference_outputs.", "output", read.get("reference"))
         metadata = row.get("metadata") or {}
-        columns = {name: measured(name, metadata[name]) for name in metadata if name not in _OWN}
+        columns = {name: column_value(name, metadata[name]) for name in metadata if name not in _OWN}
         run = Run(columns, inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata})
         run.setdefault("error", None)
         example = Example(columns, inputs=inputs, outputs=reference, metadata=metadata, attachments={})
@@ -129,7 +129,7 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
         rows = [values_of({**settings, **one["arguments"]}) for one in results]
         lists = {_SINGLE.get(name, name): [row[name] for row in rows] for name in (*_SINGLE, *_LISTS)}
         more = defaults(settings, own, (*_SUPPORTED, *lists))
-        return finished(function(**{name: lists[name] for name in lists if name in own}, **more), figured)
+        return finish_result(function(**{name: lists[name] for name in lists if name in own}, **more), figured)
 
     def figured(value: Any) -> dict[str, Any]:
         name = value.get("key") if isinstance(value, dict) else getattr(value, "key", None)
@@ -161,7 +161,7 @@ def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[st
     return PlainValue(held, name, prefix, frozenset(keys))
 
 
-def measured(name: str, value: Any) -> Any:
+def column_value(name: str, value: Any) -> Any:
     """A column as LangSmith has it: a time is no text, and a run in a run has attributes."""
     if name in ("start_time", "end_time") and isinstance(value, str):
         import contextlib
@@ -169,7 +169,7 @@ def measured(name: str, value: Any) -> Any:
 
         with contextlib.suppress(ValueError):
             return datetime.fromisoformat(value)
-    return attributed(value)
+    return with_attributes(value)
 
 
 def _same(function: Any) -> Any:
@@ -237,7 +237,7 @@ def _one(value: dict[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = score_of(score, comment) or {}
         return found | {"label": own} if isinstance(own, str) else found
     if own is None:
-        return abstained(comment or "the evaluator gave no score")
+        return abstention(comment or "the evaluator gave no score")
     return score_of(own, comment) or {"label": words(own), "explanation": comment}
 
 

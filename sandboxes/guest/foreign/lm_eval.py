@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, below, calling, invalid, load, named, words
+from .frame import TYPE_CHECKING, below, calling, find_function, invalid, load, words
 from .vendor import by_name, plain
 
 if TYPE_CHECKING:
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
-    return calling(named(load(source), entry), lambda row: ((doc_of(row), results_of(row.get("output"))), {}), result)
+    return calling(
+        find_function(load(source), entry), lambda row: ((doc_of(row), results_of(row.get("output"))), {}), result
+    )
 
 
 def doc_of(row: dict[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from .frame import TYPE_CHECKING, PlainValue, as_object, finished, invalid, refuse, words
-from .vendor import Kept, by_name, given, opened, plain
+from .frame import TYPE_CHECKING, PlainValue, as_object, finish_result, invalid, refuse, words
+from .vendor import FactoryCache, by_name, open_script, plain, row_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,23 +39,23 @@ def object_of(value: Any, name: str, key: str, read: list[str]) -> dict[str, Any
 
 def wrap(source: str, entry: str, read: dict[str, list[str]]) -> Callable[..., Any]:
     """The function that takes a row's words. `read`: by a row's word, the keys that the script reads of it."""
-    found: Any = getattr(opened(source, MLFLOW_DISABLE_TELEMETRY="true"), entry)
+    found: Any = getattr(open_script(source, MLFLOW_DISABLE_TELEMETRY="true"), entry)
     with contextlib.suppress(ImportError):  # the first row would import it, in each batch anew
         __import__("mlflow.evaluation")
     from mlflow.genai.evaluation.utils import standardize_scorer_value
     from mlflow.genai.scorers import base
 
     base._in_scorer_timeout.set(True)  # our own limit of time holds, which ends what it stops
-    scorer = Kept(found if isinstance(found, type) else lambda: found)
+    scorer = FactoryCache(found if isinstance(found, type) else lambda: found)
 
     def call(**row: Any) -> Any:
-        called = scorer(given(row))
+        called = scorer(row_arguments(row))
         value = called.run(
             inputs=object_of(row.get("input"), "input", "input", read["input"]),
             outputs=row.get("output"),
             expectations=object_of(row.get("reference"), "reference", "expected_response", read["reference"]),
         )
-        return finished(value, lambda value: result(standardize_scorer_value(called.name, value), value))
+        return finish_result(value, lambda value: result(standardize_scorer_value(called.name, value), value))
 
     return call
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, below, calling, invalid, load, named, words
+from .frame import TYPE_CHECKING, below, calling, find_function, invalid, load, words
 from .similarity import similarity
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def wrap(source: str, entry: str, grader: dict[str, Any] | None) -> Callable[...
             return _finished(grade(sample_of(row), item_of(row)), kind)
 
         return call_grader
-    return calling(named(load(source), entry), lambda row: ((sample_of(row), item_of(row)), {}), result)
+    return calling(find_function(load(source), entry), lambda row: ((sample_of(row), item_of(row)), {}), result)
 
 
 def sample_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -69,18 +69,20 @@ def _grader(grader: dict[str, Any]) -> Callable[[Any, Any], Any]:
     """What gives a grader's score for a sample and an item."""
     kind = grader.get("type")
     if kind == "python":
-        return named(load(grader["source"]), "grade")
+        return find_function(load(grader["source"]), "grade")
     if kind == "string_check":
         return lambda sample, item: float(
             _checked(
-                grader["operation"], filled(grader["input"], sample, item), filled(grader["reference"], sample, item)
+                grader["operation"],
+                fill_template(grader["input"], sample, item),
+                fill_template(grader["reference"], sample, item),
             )
         )
     if kind == "text_similarity":
         return lambda sample, item: similarity(
             grader["evaluation_metric"],
-            filled(grader["input"], sample, item),
-            filled(grader["reference"], sample, item),
+            fill_template(grader["input"], sample, item),
+            fill_template(grader["reference"], sample, item),
         )
     return _multi(grader)
 
@@ -117,7 +119,7 @@ def _checked(operation: str, value: str, reference: str) -> bool:
     return reference in value if operation == "like" else reference.lower() in value.lower()
 
 
-def filled(template: str, sample: Any, item: Any) -> str:
+def fill_template(template: str, sample: Any, item: Any) -> str:
     """The text with `{{ sample.… }}` and `{{ item.… }}` filled. Raises KeyError for what there is not."""
     import json
     import re

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, finished, invalid, made_or_class, words
-from .vendor import Kept, by_name, opened, said
+from .frame import TYPE_CHECKING, finish_result, invalid, made_or_class, words
+from .vendor import FactoryCache, by_name, open_script, result_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ _MOST = 100
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
     quiet = {"OPIK_TRACK_DISABLE": "true", "OPIK_SENTRY_ENABLE": "false", "OPIK_USER_ANALYTICS_ENABLE": "false"}
-    kind, is_class = made_or_class(opened(source, **quiet), entry)
+    kind, is_class = made_or_class(open_script(source, **quiet), entry)
     import opik
     from opik.evaluation.metrics import arguments_helpers, arguments_validator, base_metric
 
@@ -24,11 +24,11 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     counted = hasattr(base_metric, "_track_metric_creation")
     if counted:
         base_metric._track_metric_creation = lambda kind: None
-    metric = Kept(kind if is_class else lambda: kind, at_once=counted)
+    metric = FactoryCache(kind if is_class else lambda: kind, at_once=counted)
     if hasattr(opik, "is_tracing_active"):
         opik.is_tracing_active()  # it is remembered: else each batch reads Opik's settings anew
 
-    chosen = Chosen(
+    chosen = MetricArguments(
         lambda **asked: arguments_helpers.raise_if_score_arguments_are_missing(**asked, scoring_key_mapping={}),
         arguments_helpers.select_score_arguments,
     )
@@ -40,12 +40,12 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         if checks:
             called.validate_score_arguments(score_kwargs=columns, key_mapping={})
         positional, keywords = chosen(called, columns, checks)
-        return finished(called.score(*positional, **keywords), result)
+        return finish_result(called.score(*positional, **keywords), result)
 
     return call
 
 
-class Chosen:
+class MetricArguments:
     """
     The arguments of a metric's `score` out of a row's columns, as Opik chooses them.
 
@@ -94,5 +94,5 @@ def result(value: Any) -> Any:
         if one.scoring_failed:
             raise RuntimeError(one.reason or "scoring failed")
         score = float(one.value) if isinstance(one.value, bool) else one.value
-        found.append((str(one.name), said(one.category_name, score, one.reason)))
+        found.append((str(one.name), result_dict(one.category_name, score, one.reason)))
     return by_name(found) if found else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .frame import TYPE_CHECKING
 from .phoenix_experiments import row_of, stand_in
-from .vendor import by_name, opened, said, waiting
+from .vendor import by_name, open_script, result_dict, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ def wrap(source: str, entry: str, experiment: dict[str, str] | None = None) -> C
 
     if experiment is not None:
         stand_in()
-    evaluator: Any = getattr(opened(source), entry)
+    evaluator: Any = getattr(open_script(source), entry)
     if experiment is not None and not type(evaluator).__module__.startswith("phoenix.evals"):
         return _of_experiment(evaluator() if isinstance(evaluator, type) else evaluator, experiment)
 
@@ -38,10 +38,10 @@ def _of_experiment(evaluator: Any, keys: dict[str, str]) -> Callable[..., Any]:
     import inspect
 
     def call(**row: Any) -> Any:
-        return judged(evaluator.evaluate(**row_of(row, keys)))
+        return experiment_result(evaluator.evaluate(**row_of(row, keys)))
 
     async def call_async(**row: Any) -> Any:
-        return judged(await evaluator.async_evaluate(**row_of(row, keys)))
+        return experiment_result(await evaluator.async_evaluate(**row_of(row, keys)))
 
     function = getattr(evaluator, "_fn", evaluator if callable(evaluator) else None)
     own = [kind for kind in type(evaluator).__mro__ if not kind.__module__.startswith(("phoenix.", "evalcell"))]
@@ -50,7 +50,7 @@ def _of_experiment(evaluator: Any, keys: dict[str, str]) -> Callable[..., Any]:
     return waiting(call_async) if alone or awaited else call
 
 
-def judged(value: Any) -> Any:
+def experiment_result(value: Any) -> Any:
     """What an experiment says, in evalcell's words."""
     some = value if isinstance(value, list | tuple) else [value]
     found = []
@@ -58,7 +58,10 @@ def judged(value: Any) -> Any:
         parts = one if isinstance(one, dict) else vars(one)
         label, score, explanation = (parts.get(name) for name in ("label", "score", "explanation"))
         found.append(
-            (str(parts.get("name")), said(label, float(score) if isinstance(score, bool) else score, explanation))
+            (
+                str(parts.get("name")),
+                result_dict(label, float(score) if isinstance(score, bool) else score, explanation),
+            )
         )
     return by_name(found) if found else {"score": None, "explanation": "the evaluator gave no result"}
 
@@ -70,5 +73,5 @@ def columns(row: dict[str, Any]) -> dict[str, Any]:
 
 def result(scores: list[Any]) -> Any:
     """Phoenix's scores in evalcell's words."""
-    found = [(str(score.name), said(score.label, score.score, score.explanation)) for score in scores]
+    found = [(str(score.name), result_dict(score.label, score.score, score.explanation)) for score in scores]
     return by_name(found) if found else None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FILLED = ("input", "output", "expected", "reference", "metadata", "example", "trace_id")
+FILLED_PARAMETERS = ("input", "output", "expected", "reference", "metadata", "example", "trace_id")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class FunctionEvaluator(Evaluator):
     def _bound(self, row: dict[str, Any]) -> Any:
         own = list(self._signature.parameters)
         if len(own) == 1:
-            return self._signature.bind(row[own[0]] if own[0] in FILLED else row["output"])
+            return self._signature.bind(row[own[0]] if own[0] in FILLED_PARAMETERS else row["output"])
         return self._signature.bind_partial(**{name: row[name] for name in own if name in row})
 
     def evaluate(self, **row: Any) -> Any:
@@ -139,8 +139,8 @@ def stand_in() -> None:
     idle = Idle()
     runs = {"run_experiment": idle, "evaluate_experiment": idle}
     bases = {"Evaluator": Evaluator, "CodeEvaluator": CodeEvaluator}
-    server = create_of(of_server, FILLED[:5])
-    client = {"create_evaluator": create_of(of_client, FILLED), **runs, "async_run_experiment": idle}
+    server = create_of(of_server, FILLED_PARAMETERS[:5])
+    client = {"create_evaluator": create_of(of_client, FILLED_PARAMETERS), **runs, "async_run_experiment": idle}
     for name, members in (
         ("phoenix", {"Client": idle, "launch_app": idle}),
         ("phoenix.experiments", runs),
@@ -172,5 +172,5 @@ def row_of(row: dict[str, Any], keys: dict[str, str]) -> dict[str, Any]:
             found[word] = as_object(found[word], key)
     found["metadata"] = found["metadata"] or {}
     example = Record(input=found["input"], output=found["reference"], metadata=found["metadata"])
-    others = {name: row[name] for name in row if name not in FILLED}
+    others = {name: row[name] for name in row if name not in FILLED_PARAMETERS}
     return {**others, **found, "expected": found["reference"], "example": example, "trace_id": None}

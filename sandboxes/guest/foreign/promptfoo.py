@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import ROW, SCRIPT, TYPE_CHECKING, below, calling, finished, invalid, load, named, show, words
+from .frame import ROW, SCRIPT, TYPE_CHECKING, below, calling, find_function, finish_result, invalid, load, show, words
 from .template import MARKS, render
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words. The entry `<inline>`: the source is an expression, or lines."""
     if entry == "<inline>":
         return _inline(source)
-    return calling(named(load(source), entry), lambda row: ((row.get("output"), context_of(row)), {}), result)
+    return calling(find_function(load(source), entry), lambda row: ((row.get("output"), context_of(row)), {}), result)
 
 
 def _inline(source: str) -> Callable[..., Any]:
@@ -33,7 +33,7 @@ def _inline(source: str) -> Callable[..., Any]:
     def call(**row: Any) -> Any:
         context = context_of(row)
         function = ready or _compiled(render(source, context["vars"]))
-        return finished(function(row.get("output"), context), result)
+        return finish_result(function(row.get("output"), context), result)
 
     return call
 
@@ -59,7 +59,7 @@ def _compiled(code: str) -> Callable[..., Any]:
         error.lineno = None if error.lineno is None else max(1, error.lineno - 1)
         raise
     exec(compile(ast.increment_lineno(tree, -1), SCRIPT, "exec", dont_inherit=True), vars(module))
-    return named(module, "main")
+    return find_function(module, "main")
 
 
 def _object(value: Any) -> dict[str, Any] | None:

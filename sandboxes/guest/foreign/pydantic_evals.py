@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from .frame import TYPE_CHECKING, attributed, invalid, lacking, made_or_class, refuse
-from .vendor import Kept, by_name, given, opened, plain, waiting
+from .frame import TYPE_CHECKING, invalid, lacking, made_or_class, refuse, with_attributes
+from .vendor import FactoryCache, by_name, open_script, plain, row_arguments, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,9 +19,9 @@ _NO_SPANS = "a row has no spans, as no task is run; judge its output, or columns
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words."""
-    module = opened(source)
+    module = open_script(source)
     found, is_class = made_or_class(module, entry)
-    evaluator = Kept(found if is_class else lambda: found)
+    evaluator = FactoryCache(found if is_class else lambda: found)
     from pydantic_evals.evaluators._run_evaluator import _EVALUATOR_OUTPUT_ADAPTER
     from pydantic_evals.evaluators.context import EvaluatorContext
     from pydantic_evals.otel._errors import SpanTreeRecordingError
@@ -43,14 +43,14 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             return f"EvaluatorContext({vars(self)})"
 
     async def call(**row: Any) -> Any:
-        called = evaluator(given(row))
+        called = evaluator(row_arguments(row))
         metadata = row.get("metadata") or {}
         context: Any = Context(
             name=None,
-            inputs=made(row.get("input"), given_type),
-            metadata=made(row.get("metadata"), metadata_type),
-            expected_output=made(row.get("reference"), output_type),
-            output=made(row.get("output"), output_type),
+            inputs=typed_value(row.get("input"), given_type),
+            metadata=typed_value(row.get("metadata"), metadata_type),
+            expected_output=typed_value(row.get("reference"), output_type),
+            output=typed_value(row.get("output"), output_type),
             duration=metadata.get("duration"),
             _span_tree=SpanTreeRecordingError(_NO_SPANS),
             attributes=metadata.get("attributes"),
@@ -83,7 +83,7 @@ def types_of(kind: type, names: dict[str, Any], adapter: Callable[[Any], Any]) -
     return None, None, None
 
 
-def made(value: Any, adapter: Any) -> Any:
+def typed_value(value: Any, adapter: Any) -> Any:
     """A row's object as what the task would have returned: of the declared type, else with its keys as attributes."""
     if not isinstance(value, dict | list):
         return value
@@ -91,7 +91,7 @@ def made(value: Any, adapter: Any) -> Any:
         with contextlib.suppress(Exception):  # such as a row without one of its fields
             if not isinstance(found := adapter.validate_python(value), dict):
                 return found
-    return attributed(value)
+    return with_attributes(value)
 
 
 def result(value: Any) -> Any:

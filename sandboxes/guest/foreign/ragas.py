@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from .frame import TYPE_CHECKING, invalid, parameters, words
-from .vendor import Kept, by_name, given, opened, plain, text, text_or_none, waiting
+from .vendor import FactoryCache, by_name, open_script, plain, row_arguments, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
-    found: Any = getattr(opened(source, RAGAS_DO_NOT_TRACK="true"), entry)
+    found: Any = getattr(open_script(source, RAGAS_DO_NOT_TRACK="true"), entry)
     from ragas._analytics import _analytics_batcher
     from ragas.dataset_schema import SingleTurnSample
     from ragas.metrics.base import SingleTurnMetric
@@ -26,13 +26,13 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     if issubclass(found if made else type(found), SingleTurnMetric):
         with contextlib.suppress(Exception):
             _run_idle(SingleTurnMetric, SingleTurnSample)
-    metric = Kept(found if made else lambda: found)
+    metric = FactoryCache(found if made else lambda: found)
     settings = parameters(found)[0] if made else {}
     fields = set(SingleTurnSample.model_fields)
 
     async def call(**row: Any) -> Any:
-        one: Any = metric({name: value for name, value in given(row).items() if name in settings})
-        columns = {**columns_of(row), **{name: row[name] for name in given(row) if name not in settings}}
+        one: Any = metric({name: value for name, value in row_arguments(row).items() if name in settings})
+        columns = {**columns_of(row), **{name: row[name] for name in row_arguments(row) if name not in settings}}
         if isinstance(one, SingleTurnMetric):
             sample = SingleTurnSample(**{name: columns[name] for name in columns if name in fields})
             return _value(await one.single_turn_ascore(sample), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, abstained, below, invalid, load, named, parameters, words
+from .frame import TYPE_CHECKING, abstention, below, find_function, invalid, load, parameters, words
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ _TRAINER = ("trainer_state", "log_extra", "log_metric")
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes the words of several rows."""
-    function = named(load(source), entry)
+    function = find_function(load(source), entry)
     function = function() if isinstance(function, type) else function
     own, accepts_any = parameters(function)
     wanted = set(own)
@@ -80,7 +80,7 @@ def _rewards(value: Any, count: int) -> dict[str, Any]:
 
 def _reward(value: Any) -> dict[str, Any]:
     if value is None or value != value:  # a trainer counts what is not a number as None
-        return abstained(f"the reward function returned {value}: it does not apply")
+        return abstention(f"the reward function returned {value}: it does not apply")
     if isinstance(value, bool | int | float):
         return {"score": float(value)}
     if hasattr(value, "item"):

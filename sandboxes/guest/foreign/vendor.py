@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def opened(source: str, **variables: str) -> ModuleType:
+def open_script(source: str, **variables: str) -> ModuleType:
     """
     The script, loaded where its vendor's package finds what it looks for.
 
@@ -30,12 +30,12 @@ def opened(source: str, **variables: str) -> ModuleType:
     return load(source)
 
 
-def given(row: Mapping[str, Any]) -> dict[str, Any]:
+def row_arguments(row: Mapping[str, Any]) -> dict[str, Any]:
     """What was set or mapped beside a row's own words: the arguments of a class, or columns by other names."""
     return {name: row[name] for name in row if name not in ROW}
 
 
-class Kept:
+class FactoryCache:
     """
     What a factory of the script makes, kept for each set of arguments.
 
@@ -150,7 +150,7 @@ def plain(value: Any, explanation: str | None = None) -> dict[str, Any] | None:
     return None
 
 
-def said(label: str | None, score: Any, explanation: str | None) -> dict[str, Any]:
+def result_dict(label: str | None, score: Any, explanation: str | None) -> dict[str, Any]:
     """A result of three parts; without a score it is its label, and without that it says that there is none."""
     if score is None and label is not None:
         return {"label": label, "explanation": explanation}

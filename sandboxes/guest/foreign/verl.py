@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .frame import TYPE_CHECKING, calling, invalid, load, named, words
+from .frame import TYPE_CHECKING, calling, find_function, invalid, load, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's values."""
-    return calling(named(load(source), entry), lambda row: ((), row), result)
+    return calling(find_function(load(source), entry), lambda row: ((), row), result)
 
 
 def result(value: Any) -> dict[str, Any]:

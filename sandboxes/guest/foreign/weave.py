@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING, invalid, words
-from .vendor import Kept, by_name, given, opened, plain, waiting
+from .vendor import FactoryCache, by_name, open_script, plain, row_arguments, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """The function that takes a row's words, and columns by other names."""
-    found: Any = getattr(opened(source, WEAVE_DISABLED="true", WANDB_MODE="offline"), entry)
+    found: Any = getattr(open_script(source, WEAVE_DISABLED="true", WANDB_MODE="offline"), entry)
     from weave.flow.scorer import Scorer, apply_scorer_async
 
     made = isinstance(found, type)
-    scorer = Kept(found if made else lambda: found)
+    scorer = FactoryCache(found if made else lambda: found)
     fields = set(found.model_fields) - set(Scorer.model_fields) | {"column_map"} if made else set()
 
     async def call(**row: Any) -> Any:
-        settings = {name: value for name, value in given(row).items() if name in fields}
+        settings = {name: value for name, value in row_arguments(row).items() if name in fields}
         columns = {**(row.get("metadata") or {}), **{name: row[name] for name in row if name not in settings}}
         done = await apply_scorer_async(scorer(settings), columns, row.get("output"))
         return result(done.result)

@@ -18,9 +18,9 @@ import sys
 from ..box import confine
 from ..supervisor import clock
 from ..supervisor.blame import is_well
-from ..supervisor.driver import Bounds, Broken
+from ..supervisor.driver import BoxFailure, CallBounds
 from . import frames, host_facts
-from .box import done, each
+from .box import each, run_steps
 from .event_loop import Ports
 from .spawner import AgentError, Spawner
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn, Protocol
 
-    from .box import Box
+    from .box import GuestBox
     from .types import Boot, RuntimeNeeds
 
     Part = Callable[[], bytes]
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
             """The part of the first message that all boxes share."""
 
-        def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, /) -> Box:
+        def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, /) -> GuestBox:
             """Open a box without a script. Raises Broken."""
 
         def close(self) -> None: ...
@@ -76,7 +76,7 @@ def main(part: Part, make_runtime: Callable[[Settings], Runtime]) -> NoReturn:
     """
     confine.closed_to_others()
     settings = json.loads(part())
-    settings["limits"] = Bounds(**settings["limits"])
+    settings["limits"] = CallBounds(**settings["limits"])
     host_facts.forget_environment()
     runtime = make_runtime(settings)
     places = host_facts.files(runtime.readable, settings["network"])
@@ -116,7 +116,7 @@ def _answer(boxes: _Boxes, writer: frames.FrameWriter, settings: Settings, rows:
     writer.say(hello=boxes.hello(first_box))
     bounds = settings["limits"]
     place = barren = 0
-    box: Box | None = first_box
+    box: GuestBox | None = first_box
     if settings["script"] is not None:
         box = _load(first_box, boxes, writer, settings, rows)
     while box is not None and place < len(rows):
@@ -135,34 +135,36 @@ def _answer(boxes: _Boxes, writer: frames.FrameWriter, settings: Settings, rows:
             writer.say(loading=True)
             box = _load(boxes.open(), boxes, writer, settings, rows)
     if box is not None:
-        done(box.close())
+        run_steps(box.close())
     writer.say(done=len(rows))
 
 
-def _load(box: Box, boxes: _Boxes, writer: frames.FrameWriter, settings: Settings, rows: list[bytes]) -> Box | None:
+def _load(
+    box: GuestBox, boxes: _Boxes, writer: frames.FrameWriter, settings: Settings, rows: list[bytes]
+) -> GuestBox | None:
     """Load the script and report the result; the box to go on with, or None after a failure."""
     script, bounds = settings["script"].encode(), settings["limits"]
-    how, payload, took, kept, said, _ = done(box.load(script, bounds))
+    how, payload, took, kept, said, _ = run_steps(box.load(script, bounds))
     well = is_well(how, payload)
     left = [*box.left, *(["reach"] if settings["reaches"] else [])]
     loaded = frames.result_frame(how, _WELL if well else payload, took, kept, said, False)
     writer.say(loaded=loaded, **({"left": left} if well and left else {}))
     if well and (not left or not rows):
         return box
-    done(box.close())
+    run_steps(box.close())
     return _box_with_imports(box.modules, boxes, script, bounds) if well else None
 
 
-def _box_with_imports(modules: bytes, boxes: _Boxes, script: bytes, bounds: Bounds) -> Box:
+def _box_with_imports(modules: bytes, boxes: _Boxes, script: bytes, bounds: CallBounds) -> GuestBox:
     """
     A box that has imported what the script imported, but not the script; or nothing, if those modules leave something
     too.
     """
     for names in (modules, b""):
         box = boxes.open()
-        if done(box.imports(names, script, bounds)):
+        if run_steps(box.imports(names, script, bounds)):
             return box
-        done(box.close())
+        run_steps(box.close())
     raise AgentError("a second process for the script could not be prepared")
 
 
@@ -174,14 +176,14 @@ class _Boxes:
         self._level: int | None = None
         self._programs = settings["programs"].get(os.uname().machine, {}) if host_facts.knows_seccomp() else {}
 
-    def open(self) -> Box:
+    def open(self) -> GuestBox:
         """A box without a script, ready for one. None is weaker than the first, which was reported to the host."""
         levels = [_ALL, _ALL, _NO_FILTER, _BARE] if self._level is None else [self._level] * 3
         for level in levels:
             try:
                 boot = functools.partial(self._boot, level=level)
                 box = self._runtime.open(self._spawner, self._ports, boot, level == _BARE)
-            except Broken as e:
+            except BoxFailure as e:
                 why = e
             else:
                 self._level = level
@@ -204,11 +206,11 @@ class _Boxes:
         }
         return told | self._runtime.boot(walls), program
 
-    def _words(self, box: Box) -> list[str]:
+    def _words(self, box: GuestBox) -> list[str]:
         filtered = self._programs and self._level == _ALL
         return [*box.words, *(["seccomp"] if filtered else [])]
 
-    def hello(self, box: Box) -> dict[str, Any]:
+    def hello(self, box: GuestBox) -> dict[str, Any]:
         words = [*self._words(box), *(["memory"] if box.watched else [])]
         system = os.uname()
         return {

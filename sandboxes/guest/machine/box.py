@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 
 from ..supervisor import procfs, shortage
 from ..supervisor.clock import now
-from ..supervisor.driver import Broken
+from ..supervisor.driver import BoxFailure
 from ..supervisor.run import BROKE
-from .channel import Channel
+from .channel import GuestChannel
 from .cleanup import sweep
 
 TYPE_CHECKING = False  # typing's, whose import is slow
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from ..supervisor.driver import Bounds, CallResult
+    from ..supervisor.driver import CallBounds, CallResult
     from .event_loop import Ports
     from .spawner import Spawner
     from .types import Boot
@@ -36,7 +36,7 @@ _LOOK, _CROWD = 0.05, 96
 """Seconds between two looks at the memory; most processes."""
 
 
-class Box(Channel, ABC):
+class GuestBox(GuestChannel, ABC):
     """A box that is made, used for one script, and closed. It is the `Driver` of a supervisor, with a poll loop."""
 
     modules = b""
@@ -62,9 +62,9 @@ class Box(Channel, ABC):
         self._shortage = shortage.Shortage()
         try:
             self._first = spawner.spawn(self.theirs, theirs, bare)
-            done(self._start(boot))
+            run_steps(self._start(boot))
         except BaseException:
-            done(self.close())
+            run_steps(self.close())
             raise
 
     async def _start(self, boot: Boot) -> None:
@@ -85,16 +85,16 @@ class Box(Channel, ABC):
         try:
             message, _ = await self.receive(now() + START)
         except TimeoutError as e:
-            raise Broken(str(e)) from e
+            raise BoxFailure(str(e)) from e
         if word not in message:
-            raise Broken(str(message.get("failed")))
+            raise BoxFailure(str(message.get("failed")))
         return message
 
     @abstractmethod
-    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
+    async def load(self, script: bytes, bounds: CallBounds) -> CallResult:
         """Load the script; the result. After a failure the box cannot be used."""
 
-    async def imports(self, modules: bytes, script: bytes, bounds: Bounds) -> bool:
+    async def imports(self, modules: bytes, script: bytes, bounds: CallBounds) -> bool:
         """
         Import the modules; then each run loads the script again in a child of its own.
 
@@ -103,7 +103,7 @@ class Box(Channel, ABC):
         return False
 
     @abstractmethod
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
+    def run(self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         """The result of each row, as soon as it is known; ends early when the box is no longer alive."""
 
     @property
@@ -179,7 +179,7 @@ class Box(Channel, ABC):
 
     def end(self) -> None:
         """Close the box."""
-        done(self.close())
+        run_steps(self.close())
 
     async def close(self) -> None:
         if self.closed:
@@ -199,7 +199,7 @@ class Box(Channel, ABC):
         self.sweep()
 
 
-def done(steps: Awaitable[T]) -> T:
+def run_steps(steps: Awaitable[T]) -> T:
     """The result of a coroutine, which does its waiting itself."""
     try:
         steps.__await__().__next__()
@@ -214,8 +214,8 @@ def each(told: AsyncGenerator[T]) -> Iterator[T]:
     try:
         while True:
             try:
-                yield done(anext(told))
+                yield run_steps(anext(told))
             except StopAsyncIteration:
                 return
     finally:
-        done(told.aclose())
+        run_steps(told.aclose())

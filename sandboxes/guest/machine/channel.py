@@ -7,7 +7,7 @@ import socket
 
 from .. import wire
 from ..supervisor.clock import now
-from ..supervisor.driver import Broken
+from ..supervisor.driver import BoxFailure
 from ..supervisor.inbox import Inbox
 from .event_loop import nothing
 
@@ -23,7 +23,7 @@ _PATIENCE = 10.0
 """Seconds in which a box must take a message."""
 
 
-class Channel(Inbox):
+class GuestChannel(Inbox):
     """The socket to a box, and waiting for messages from it or for other descriptors."""
 
     now = staticmethod(now)
@@ -37,7 +37,7 @@ class Channel(Inbox):
     async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
         """Send a message. Raises Broken if the box does not take it."""
         if self.gone:
-            raise Broken("it has ended")
+            raise BoxFailure("it has ended")
         data = memoryview(wire.pack(message, parts))
         taken: list[int] = []
         until = now() + _PATIENCE
@@ -53,17 +53,17 @@ class Channel(Inbox):
             while sum(taken) < len(data) and not self.gone and now() < until:
                 self.loop.wait(until)
         except OSError as e:
-            raise Broken(f"it has ended ({e.strerror})") from e
+            raise BoxFailure(f"it has ended ({e.strerror})") from e
         finally:
             self.loop.remove_writer(self._ours.fileno())
         if sum(taken) < len(data):
-            raise Broken("it does not listen")
+            raise BoxFailure("it does not listen")
 
     async def receive(self, until: float) -> Message:
         """Wait for the next message. Raises TimeoutError, and Broken if the box has ended."""
         while (found := self.message()) is None:
             if self.gone:
-                raise Broken("it has ended")
+                raise BoxFailure("it has ended")
             if now() > until:
                 raise TimeoutError("it does not answer")
             self.loop.wait(until)

@@ -10,10 +10,10 @@ from ..deno import exec as deno
 from ..supervisor import deno_fifo
 from ..supervisor.deno_fifo import FramePipe, RequestPipe
 from ..supervisor.deno_run import DenoSupervisor
-from ..supervisor.driver import Bounds, Broken
-from ..supervisor.pipes import Printed
+from ..supervisor.driver import BoxFailure, CallBounds
+from ..supervisor.pipes import PrintedOutput
 from . import host_facts
-from .box import Box, done
+from .box import GuestBox, run_steps
 from .event_loop import nothing
 
 TYPE_CHECKING = False  # typing's, whose import is slow
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PIPES = ("asked", "told")
 
 
-class Runtime:
+class DenoRuntime:
     """What boxes with Deno need: the program, and a folder for two named pipes."""
 
     folders: Sequence[str] = ()
@@ -56,15 +56,15 @@ class Runtime:
         program, pipes = (init.moved_path(path, walls["moved"]) for path in (self.program or "", self.pipes))
         return {"program": program, "pipes": pipes, "tmp": None}
 
-    def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> Box:
+    def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> GuestBox:
         """Open a box with Deno and no script yet. Raises Broken."""
         if self.missing:
-            raise Broken(self.missing)
+            raise BoxFailure(self.missing)
         self.clear()
         for name in _PIPES:
             os.mkfifo(f"{self.pipes}/{name}")
             os.chmod(f"{self.pipes}/{name}", 0o666)
-        return DenoBox(spawner, ports, boot, bare, self)
+        return GuestDenoBox(spawner, ports, boot, bare, self)
 
     def clear(self) -> None:
         """Remove the pipes, so that nobody can open them."""
@@ -78,25 +78,25 @@ class Runtime:
             os.rmdir(self.pipes)
 
 
-class DenoBox(Box):
+class GuestDenoBox(GuestBox):
     """A Deno process that loads one script and starts a Worker for each run."""
 
-    def __init__(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, runtime: Runtime) -> None:
+    def __init__(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, runtime: DenoRuntime) -> None:
         self._line: FramePipe | None = None
-        self._pipes: list[RequestPipe | FramePipe | Printed] = []
+        self._pipes: list[RequestPipe | FramePipe | PrintedOutput] = []
         super().__init__(spawner, ports, boot, bare)
         try:
-            done(self._launch(runtime))
+            run_steps(self._launch(runtime))
         except BaseException:
-            done(self.close())
+            run_steps(self.close())
             raise
 
-    async def _launch(self, runtime: Runtime) -> None:
+    async def _launch(self, runtime: DenoRuntime) -> None:
         """Let the inner process become Deno. Raises Broken."""
         bounds, deno = runtime.settings["limits"], runtime.settings["deno"]
         self._line = FramePipe(f"{runtime.pipes}/told", nothing, self.loop)
         self._pipes.append(self._line)
-        printed = Printed(nothing, bounds.output, bounds.flood, loop=self.loop)
+        printed = PrintedOutput(nothing, bounds.output, bounds.flood, loop=self.loop)
         self._pipes.append(printed)
         asked = RequestPipe(f"{runtime.pipes}/asked", self.loop)
         self._pipes.append(asked)
@@ -112,11 +112,11 @@ class DenoBox(Box):
     def alive(self) -> bool:
         return super().alive if self._line is None else not (self.closed or self._line.ended)
 
-    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
+    async def load(self, script: bytes, bounds: CallBounds) -> CallResult:
         """Load a script as `Box` does; `script` is the first message to main.js."""
         return await self._supervisor.load(script, bounds)
 
-    def run(self, payloads: Sequence[bytes], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
+    def run(self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared)
 
     async def close(self) -> None:

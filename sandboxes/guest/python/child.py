@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 
-harness.hidden.add(__file__)
+harness.hidden_files.add(__file__)
 globals()["__builtins__"] = dict(
     vars(builtins)
 )  # our own, as a script may change those that it shares with its packages

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Code = tuple[Any, ...] | None
     Was = dict[int, tuple[Names, Names, list[tuple[Any, Code]]]]
 
-harness.hidden.add(__file__)
+harness.hidden_files.add(__file__)
 globals()["__builtins__"] = dict(
     vars(builtins)
 )  # our own, as a script may change those that it shares with its packages

@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-harness.hidden.add(__file__)
+harness.hidden_files.add(__file__)
 
 WHY = "this sandbox starts no programs"
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Message = dict[str, Any]
 
-harness.hidden.add(__file__)
+harness.hidden_files.add(__file__)
 
 _END = signal.SIGKILL
 _plain_fork, _after_fork = ctypes.PyDLL(None).fork, ctypes.pythonapi.PyOS_AfterFork_Child
@@ -198,7 +198,7 @@ def _fork_alone() -> int:
 
 def _wait(channel: socket, pid: int, boot: Message) -> tuple[int, None] | tuple[None, tuple[Message, list[int]]]:
     """Wait for the child's end, also by the host's `stop`; its status, or the run that was announced."""
-    pidfd = reap.watched(pid)
+    pidfd = reap.open_pidfd(pid)
     waiting = select.poll()
     for fd in (channel.fileno(), pidfd):
         if fd is not None:

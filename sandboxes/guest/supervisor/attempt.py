@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 
 from . import procfs
-from .driver import Broken
+from .driver import BoxFailure
 from .outgoing import Requests
-from .pipes import Printed, Results
-from .run import Run
+from .pipes import PrintedOutput, Results
+from .run import SupervisedRun
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .driver import Bounds, CallResult, Driver
+    from .driver import CallBounds, CallResult, Driver
 
 
 PROMPT = 0.05
@@ -42,7 +42,7 @@ class Attempt:
         self,
         box: Driver,
         payloads: Sequence[bytes],
-        bounds: Bounds,
+        bounds: CallBounds,
         script: bytes | None,
         is_clean: Callable[[], bool],
     ) -> None:
@@ -54,10 +54,10 @@ class Attempt:
         self._is_clean = is_clean
         self.loads = script is not None
         every = payloads if script is None else [script, *payloads]
-        self.run = Run(payloads, len(every) > 1)
+        self.run = SupervisedRun(payloads, len(every) > 1)
         with contextlib.ExitStack() as made:  # there may not be a descriptor for the last
             self.results = made.enter_context(contextlib.closing(Results(box.wake, bounds.longest, box.loop)))
-            printed = Printed(box.wake, bounds.output, bounds.flood, self.run.mark, len(every), box.loop)
+            printed = PrintedOutput(box.wake, bounds.output, bounds.flood, self.run.mark, len(every), box.loop)
             self.printed = made.enter_context(contextlib.closing(printed))
             self._requests = Requests(every, box.loop)
             made.pop_all()
@@ -141,7 +141,7 @@ class Attempt:
                 box.sweep()
             if ahead is not None and not done and box.alive:
                 await ahead._end(done)
-        except (TimeoutError, Broken):
+        except (TimeoutError, BoxFailure):
             await box.close()
 
     async def _clean(self) -> bool:

@@ -12,9 +12,9 @@ from itertools import accumulate
 from . import procfs
 from .blame import is_well
 from .deno_fifo import BEGUN, GONE, HELLO, LOADED, READY, RESULT, end_of_heap, why_not
-from .driver import Broken
+from .driver import BoxFailure
 from .processor import ProcessorTime
-from .run import Run
+from .run import SupervisedRun
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .deno_fifo import FramePipe, RequestPipe
-    from .driver import Bounds, CallResult, Driver
-    from .pipes import Printed
+    from .driver import CallBounds, CallResult, Driver
+    from .pipes import PrintedOutput
 
 START = 15.0
 """Seconds for Deno to start, which takes about 50 ms."""
@@ -37,7 +37,7 @@ ROOM = 2 << 30
 SPARE = 24 << 20
 """Bytes of one more Worker, kept ready while a script runs; not counted as the script's."""
 
-GROWN = 32 << 20
+GROWTH_BYTES = 32 << 20
 """
 Bytes kept from earlier calls at which a process is replaced. Each Worker leaves about 70 KB behind in Deno 2.9, so this
 happens after about 450 batches.
@@ -50,7 +50,7 @@ TOGETHER = 4 << 20
 class DenoSupervisor:
     """Start Deno, load one script, then do one run at a time."""
 
-    def __init__(self, box: Driver, requests: RequestPipe, frames: FramePipe, printed: Printed) -> None:
+    def __init__(self, box: Driver, requests: RequestPipe, frames: FramePipe, printed: PrintedOutput) -> None:
         """`requests` and `frames` are the pipes to and from Deno; `printed` has its output."""
         self._box = box
         self._requests, self._frames, self._printed = requests, frames, printed
@@ -59,7 +59,7 @@ class DenoSupervisor:
         self._settled: Callable[[], Awaitable[None]] | None = None
         """Waits until nothing of the run before goes on."""
 
-    async def start(self, arguments: list[str], variables: dict[str, str], bounds: Bounds) -> bytes:
+    async def start(self, arguments: list[str], variables: dict[str, str], bounds: CallBounds) -> bytes:
         """Let the inner process become Deno; Deno's greeting. Raises Broken."""
         box = self._box
         message: dict[str, Any] = {"arguments": arguments, "variables": variables, "memory": bounds.memory + ROOM}
@@ -74,11 +74,11 @@ class DenoSupervisor:
             said = why_not(self._printed.cut()[0])
             heard = box.message()
             why = heard[0].get("failed") if heard else said or payload.decode("utf-8", "replace") or how
-            raise Broken(f"Deno did not start: {why}")
+            raise BoxFailure(f"Deno did not start: {why}")
         self._frames.longest = bounds.longest
         return payload
 
-    async def load(self, setting: bytes, bounds: Bounds) -> CallResult:
+    async def load(self, setting: bytes, bounds: CallBounds) -> CallResult:
         """Load a script; the result. `setting` is the first message to main.js. A failure makes the box unusable."""
         box = self._box
         began = box.now()
@@ -94,7 +94,7 @@ class DenoSupervisor:
             box.unwatch()
 
     async def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool
+        self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
         The results of the requests, in order, as soon as they are known, in groups of those that are there together;
@@ -105,13 +105,13 @@ class DenoSupervisor:
         place = 0
         while place < len(payloads) and await self._quiet():
             count = _batch_size(payloads[place:]) if shared else 1
-            run = Run(payloads[place : place + count], True)
+            run = SupervisedRun(payloads[place : place + count], True)
             async with contextlib.aclosing(self._attempt(run, bounds)) as results:
                 async for each in results:
                     yield each
             place += run.place
 
-    async def _attempt(self, run: Run, bounds: Bounds) -> AsyncGenerator[Sequence[CallResult]]:
+    async def _attempt(self, run: SupervisedRun, bounds: CallBounds) -> AsyncGenerator[Sequence[CallResult]]:
         """Run calls in one Worker until one ends it. Some calls end the whole process."""
         box = self._box
         mark = run.mark.hex().encode()
@@ -144,7 +144,7 @@ class DenoSupervisor:
                     run.timing.look(box.now())
         finally:
             box.unwatch()
-            if not well or memory > self._held + GROWN:
+            if not well or memory > self._held + GROWTH_BYTES:
                 await box.close()
             else:
                 self._settled = box.run_aside(self._settle)
@@ -173,7 +173,7 @@ class DenoSupervisor:
         if not ready:
             box.end()
 
-    async def _result(self, run: Run, timeout: float, cpu: float | None) -> tuple[str, bytes, float]:
+    async def _result(self, run: SupervisedRun, timeout: float, cpu: float | None) -> tuple[str, bytes, float]:
         found = await self._next((RESULT, GONE), run.place, run.timing.until(timeout, False), cpu)
         if found[0] == "timeout" and self._frames.has_part:
             return await self._next((RESULT, GONE), run.place, run.timing.until(timeout, True))

@@ -119,11 +119,11 @@ class After:
 NOTHING = After()
 
 
-class Broken(Exception):
+class BoxFailure(Exception):
     """A box did not start, has ended, or does not answer."""
 
 
-class Bounds:
+class CallBounds:
     """The limits of one call, in bytes and seconds."""
 
     def __init__(

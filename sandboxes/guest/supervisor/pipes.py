@@ -214,7 +214,7 @@ class Results(Pipe):
         return payload, seconds
 
 
-class Printed(Pipe):
+class PrintedOutput(Pipe):
     """
     What calls print: the end of each output, and its length.
 

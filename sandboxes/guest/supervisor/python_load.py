@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from . import procfs
 from .blame import is_error
-from .driver import Broken
-from .pipes import Printed
+from .driver import BoxFailure
+from .pipes import PrintedOutput
 from .run import BROKE
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
     from typing import Any
 
-    from .driver import Bounds, CallResult, Driver
+    from .driver import CallBounds, CallResult, Driver
 
 MODULES = 1 << 18
 """Most bytes of the names of all modules that a script imports."""
@@ -50,7 +50,7 @@ class PythonLoader:
         self._rest: tuple[dict[int, str], tuple[Any, ...]] = ({}, ())
         """What the inner process holds between runs."""
 
-    async def load(self, script: bytes, bounds: Bounds) -> CallResult:
+    async def load(self, script: bytes, bounds: CallBounds) -> CallResult:
         """Load the script; the result. After a failure the box cannot be used."""
         return await self._begin("load", script, bounds)
 
@@ -62,7 +62,7 @@ class PythonLoader:
         box = self._box
         return procfs.descriptors(box.inner), procfs.content(box.inner, box.tmp)
 
-    async def imports(self, modules: bytes, script: bytes, bounds: Bounds) -> CallResult:
+    async def imports(self, modules: bytes, script: bytes, bounds: CallBounds) -> CallResult:
         """
         Import the modules in the box; then each run loads the script again in a child of its own.
 
@@ -76,10 +76,10 @@ class PythonLoader:
         """Whether the modules leave something that runs would share."""
         return not {*_IMPORTED}.isdisjoint(self.left)
 
-    async def _begin(self, do: str, what: bytes, bounds: Bounds) -> CallResult:
+    async def _begin(self, do: str, what: bytes, bounds: CallBounds) -> CallResult:
         box = self._box
         box.longest = bounds.longest + MODULES
-        printed = Printed(box.wake, bounds.output, bounds.flood, loop=box.loop)
+        printed = PrintedOutput(box.wake, bounds.output, bounds.flood, loop=box.loop)
         began = box.now()
         until = began + bounds.load_timeout
         try:
@@ -98,7 +98,7 @@ class PythonLoader:
             if box.sweep() and how == "reply" and "files" not in self.left:
                 self.left.append("files")
             return how, payload, spent, kept, said, False
-        except Broken as e:
+        except BoxFailure as e:
             return "lost", str(e).encode(), 0.0, b"", 0, False
         finally:
             box.unwatch()
@@ -115,7 +115,7 @@ class PythonLoader:
             found.append("memory")
         return found
 
-    def _load_result(self, printed: Printed, until: float) -> tuple[str, bytes] | None:
+    def _load_result(self, printed: PrintedOutput, until: float) -> tuple[str, bytes] | None:
         """The result of loading, as far as it is known: how, and the reply or the reason; `gone`: the box has ended."""
         box = self._box
         if box.full:

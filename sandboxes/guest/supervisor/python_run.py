@@ -10,7 +10,7 @@ import contextlib
 
 from .attempt import Attempt
 from .blame import is_error, is_well, was_killed
-from .driver import NOTHING, After, Broken
+from .driver import NOTHING, After, BoxFailure
 from .processor import ProcessorTime
 from .python_load import ROOM, PythonLoader
 from .run import ending
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from typing import Any
 
-    from .driver import Bounds, CallResult, Driver
+    from .driver import CallBounds, CallResult, Driver
 
 
 class PythonSupervisor(PythonLoader):
@@ -38,7 +38,7 @@ class PythonSupervisor(PythonLoader):
         """A run that was begun in advance, and that nobody goes on with yet."""
 
     async def run(
-        self, payloads: Sequence[bytes], bounds: Bounds, shared: bool, after: After = NOTHING
+        self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
         The results of the requests, in order, as soon as they are known, in groups of those that are there together;
@@ -77,7 +77,7 @@ class PythonSupervisor(PythonLoader):
             self._begun.close()
             self._begun = None
 
-    async def _announce(self, payloads: Sequence[bytes], bounds: Bounds) -> Attempt:
+    async def _announce(self, payloads: Sequence[bytes], bounds: CallBounds) -> Attempt:
         """A run that the zygote knows of, and whose child waits for its requests."""
         attempt = Attempt(self._box, payloads, bounds, self._script, self.is_clean)
         message: dict[str, Any] = {"do": "run", "calls": len(payloads), "mark": attempt.run.mark.hex()}
@@ -87,7 +87,7 @@ class PythonSupervisor(PythonLoader):
             message["memory"] += ROOM
         try:
             await self._box.send(message, (), attempt.theirs)
-        except Broken:
+        except BoxFailure:
             pass  # the script has ended it, which is reported when the run begins
         except BaseException:  # the zygote may have received half of it
             attempt.close()
@@ -95,7 +95,7 @@ class PythonSupervisor(PythonLoader):
             raise
         return attempt
 
-    async def _announce_ahead(self, after: After, bounds: Bounds) -> Attempt | None:
+    async def _announce_ahead(self, after: After, bounds: CallBounds) -> Attempt | None:
         """The run that follows, if there is one and room for it: results that are there wait for neither."""
         if not (requests := after.requests()):
             return None
@@ -105,7 +105,7 @@ class PythonSupervisor(PythonLoader):
             return None
 
     async def _attempt(
-        self, attempt: Attempt, after: After, bounds: Bounds, shared: bool
+        self, attempt: Attempt, after: After, bounds: CallBounds, shared: bool
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
         Run requests in one child until one ends it.
@@ -167,7 +167,7 @@ class PythonSupervisor(PythonLoader):
             elif ahead is not None and not done:
                 await box.finish(ahead.give_up)
 
-    async def _begin_ahead(self, attempt: Attempt, after: After, bounds: Bounds) -> None:
+    async def _begin_ahead(self, attempt: Attempt, after: After, bounds: CallBounds) -> None:
         """Begin the run that was announced, unless it is not wanted any more; nothing is left of the one before."""
         ahead, attempt.ahead = attempt.ahead, None
         if ahead is None:
@@ -191,7 +191,7 @@ class PythonSupervisor(PythonLoader):
         run.timing.next(attempt.results.arrivals)
         return [("reply", payload, spend(took, now), *cut(), False) for payload, took in values]
 
-    async def _load_failure(self, attempt: Attempt, bounds: Bounds) -> CallResult | None:
+    async def _load_failure(self, attempt: Attempt, bounds: CallBounds) -> CallResult | None:
         """The result of loading the script in the run's child; None if it succeeded."""
         run = attempt.run
         how, payload, took = await self._next(attempt, bounds.load_timeout)

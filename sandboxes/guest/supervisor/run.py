@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BROKE = "it broke the process that holds the script"
 
 
-class Run:
+class SupervisedRun:
     """The progress of a run."""
 
     def __init__(self, payloads: Sequence[bytes], mark: bool) -> None:

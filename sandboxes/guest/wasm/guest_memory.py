@@ -64,7 +64,7 @@ def tell() -> None:
     _lasting[:] = [objects, MARK.encode("utf-16-le") + head + addresses]  # its own text is in the memory too
 
 
-def told() -> None:
+def report() -> None:
     _lasting.clear()
 
 

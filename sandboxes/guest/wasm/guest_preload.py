@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-IMPORTED = """
+PRELOADED_MODULES = """
 __future__ abc array ast base64 binascii bisect builtins calendar cmath codecs collections collections.abc
 contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib encodings encodings.aliases
 encodings.ascii encodings.idna encodings.latin_1 encodings.utf_16 encodings.utf_8 enum errno fnmatch fractions
@@ -34,7 +34,7 @@ string struct sys textwrap threading time token tokenize tomllib traceback types
 urllib.parse uuid warnings weakref xml.etree.ElementTree zlib _strptime _pylong
 """
 
-PACKED = """
+PACKED_MODULES = """
 guest_loop _aix_support _colorize _compat_pickle _markupbase _opcode_metadata _py_abc _py_warnings _pydatetime
 _pydecimal _pyio _pyrepl _sitebuiltins _weakrefset annotationlib argparse asyncio bdb cmd code codeop colorsys
 compileall concurrent configparser copy csv ctypes dis doctest email encodings filecmp fileinput ftplib getopt
@@ -46,7 +46,7 @@ xmlrpc zipapp zipfile zipimport zoneinfo compression dbm bz2 lzma
 """
 
 
-class Packed:
+class PackedFinder:
     """Find and load the packed modules."""
 
     def __init__(self) -> None:
@@ -79,11 +79,11 @@ class Packed:
             import guest_loop  # noqa: F401
 
 
-_packed = Packed()
+_packed = PackedFinder()
 
-for _name in PACKED.split():
+for _name in PACKED_MODULES.split():
     _packed.add(_name)
-for _name in IMPORTED.split():
+for _name in PRELOADED_MODULES.split():
     importlib.import_module(_name)
 # The build leaves out the file that describes how this CPython was built; zoneinfo only requires some module.
 _built = sys.modules[sysconfig._get_sysconfigdata_name()] = types.ModuleType("_sysconfigdata")

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import provider as base
 from sandboxes.remote.daytona import shell
-from sandboxes.remote.http import Service, address, document, retry_after, text
+from sandboxes.remote.http import ProviderClient, address, document, retry_after, text
 from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
 from sandboxes.remote.sandbox import RemoteSandbox
 from sandboxes.text import clean
@@ -70,7 +70,7 @@ class DaytonaProvider(base.Provider):
         self._target = values.get("DAYTONA_TARGET", "").strip()
         self._restricted = ""
         """Why orders of this organisation may not mention the network."""
-        self._service = Service("Daytona", _map_error)
+        self._service = ProviderClient("Daytona", _map_error)
 
     async def close(self) -> None:
         await self._service.close()
@@ -207,7 +207,7 @@ class DaytonaProvider(base.Provider):
 class _Toolbox:
     """The service inside a machine that runs commands. A command's output arrives as one text when it ends."""
 
-    def __init__(self, url: str, service: Service, headers: Mapping[str, str]) -> None:
+    def __init__(self, url: str, service: ProviderClient, headers: Mapping[str, str]) -> None:
         self._url, self._service, self._headers = url, service, headers
 
     async def upload(self, files: Mapping[str, bytes]) -> None:

@@ -103,7 +103,7 @@ class _ShellCommand:
         except ProviderError as e:
             raise UnreachableError(f"the command's output cannot be read ({e})") from None
 
-    async def _run_reported(self) -> Report | None:
+    async def _run_reported(self) -> ShellReport | None:
         """Run the script; its report, or None if it took too long and was ended."""
         deadline: float | None = asyncio.get_running_loop().time() + self._command.timeout + _GRACE
         try:
@@ -118,7 +118,7 @@ class _ShellCommand:
             raise UnreachableError(str(broken), sent=False, after=broken.after) from None
         return await self._find_report(broken, deadline)
 
-    async def _find_report(self, broken: UnreachableError, deadline: float | None) -> Report | None:
+    async def _find_report(self, broken: UnreachableError, deadline: float | None) -> ShellReport | None:
         """Look for the report until `deadline`, in the loop's time, or once. Raises `broken` if it is not found."""
         pause, failed = _LOOKS[0] / 10, 0
         while True:
@@ -203,7 +203,7 @@ printf '\\n{mark} %s %s +%s\\n' "$code" "$out" "$err" >told && mv told end && ca
 """
 
 
-class Report(NamedTuple):
+class ShellReport(NamedTuple):
     """The report of a script about its command."""
 
     code: int
@@ -224,13 +224,13 @@ def wrap_command(command: Command, folder: str, mark: str) -> str:
     return _SCRIPT.format(folder=shlex.quote(folder), argv=argv, keep=keep, errors=ERRORS, inline=INLINE, mark=mark)
 
 
-def parse_report(text: str, mark: str) -> Report:
+def parse_report(text: str, mark: str) -> ShellReport:
     """Parse a report. Raises UnreachableError if the script or its shell broke off."""
     words = text.rpartition(f"\n{mark} ")[2].split()
     try:
         code, out, err = words
         output = base64.b64decode(out[1:], validate=True) if out != "-" else None
-        return Report(int(code), output, base64.b64decode(err[1:], validate=True))
+        return ShellReport(int(code), output, base64.b64decode(err[1:], validate=True))
     except (ValueError, binascii.Error):
         raise UnreachableError("the shell that ran the command broke off or gave no valid report") from None
 

@@ -16,7 +16,7 @@ import httpx
 from sandboxes.remote import provider as base
 from sandboxes.remote.e2b import connect_protocol
 from sandboxes.remote.e2b.connect_protocol import ConnectError
-from sandboxes.remote.http import Service
+from sandboxes.remote.http import ProviderClient
 from sandboxes.remote.provider import GoneError, RefusedError, UnreachableError
 
 PORT = "49983"
@@ -48,7 +48,7 @@ class Envd:
     """The connection to all machines of an account. It never has the account's key."""
 
     def __init__(self) -> None:
-        self._service = Service("E2B's machine", _map_error)
+        self._service = ProviderClient("E2B's machine", _map_error)
 
     async def close(self) -> None:
         await self._service.close()

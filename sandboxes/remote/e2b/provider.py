@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import provider as base
 from sandboxes.remote.e2b.envd import PORT, Endpoint, Envd
-from sandboxes.remote.http import Service, address, document, retry_after
+from sandboxes.remote.http import ProviderClient, address, document, retry_after
 from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
 from sandboxes.remote.sandbox import RemoteSandbox
 
@@ -58,7 +58,7 @@ class E2BProvider(base.Provider):
         self._template = values.get("EVALCELL_E2B_TEMPLATE") or "base"
         self._old: set[str] = set()
         """The methods of `/sandboxes` that this deployment knows in version 1 only."""
-        self._service = Service("E2B", _map_error)
+        self._service = ProviderClient("E2B", _map_error)
         self._envd = Envd()
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ LIFT_OPTIONS = {3: ("memory", "memory"), 4: ("realloc", "func"), 5: ("post-retur
 """The canonical options that refer to something: code to (name, sort)."""
 
 
-class SectionId(IntEnum):
+class ComponentSection(IntEnum):
     MODULE = 1
     CORE_INSTANCE = 2
     ALIAS = 6
@@ -98,18 +98,18 @@ class Component:
     def _read(self, data: bytes, part: Section) -> None:
         reader = Reader(data, part.start, part.end)
         match part.id:
-            case SectionId.MODULE:
+            case ComponentSection.MODULE:
                 self.modules.append(data[part.start : part.end])
-            case SectionId.CORE_INSTANCE:
+            case ComponentSection.CORE_INSTANCE:
                 for _ in range(reader.unsigned()):
                     self.instances.append(_instantiation(reader) if reader.byte() == 0 else _bundle(reader))
-            case SectionId.ALIAS:
+            case ComponentSection.ALIAS:
                 for _ in range(reader.unsigned()):
                     self._alias(reader)
-            case SectionId.CANON:
+            case ComponentSection.CANON:
                 for _ in range(reader.unsigned()):
                     self._canon(reader)
-            case SectionId.IMPORT:
+            case ComponentSection.IMPORT:
                 count = reader.unsigned()
                 require(not count, Assertion.EVERY_WASI_CALL_IS_STUBBED, f"the component has {count} imports")
 

@@ -148,7 +148,7 @@ def _with_imports(data: bytes, renamed: _Renaming) -> bytes:
     for part in module.sections:
         content = [data[part.start : part.end]]
         if part.id == SectionId.IMPORT:
-            content = [encode.unsigned(len(entries)), *entries]
+            content = [encode.encode_unsigned(len(entries)), *entries]
         out.append(encode.section(part.id, *content))
     return b"".join(out)
 

@@ -57,10 +57,10 @@ def _code(module: Module) -> bytes:
 def _memory_import(pages: int) -> bytes:
     return encode.section(
         SectionId.IMPORT,
-        encode.unsigned(1),
+        encode.encode_unsigned(1),
         *map(encode.name, MEMORY_IMPORT),
         bytes([Kind.MEMORY, 0]),
-        encode.unsigned(pages),
+        encode.encode_unsigned(pages),
     )
 
 
@@ -70,8 +70,8 @@ def _front_exports(module: Module) -> bytes:
 
 
 def _exports(exports: list[Export]) -> bytes:
-    entries = [encode.name(name) + bytes([kind]) + encode.unsigned(index) for name, kind, index in exports]
-    return encode.unsigned(len(entries)) + b"".join(entries)
+    entries = [encode.name(name) + bytes([kind]) + encode.encode_unsigned(index) for name, kind, index in exports]
+    return encode.encode_unsigned(len(entries)) + b"".join(entries)
 
 
 def without_custom_sections(data: bytes) -> bytes:

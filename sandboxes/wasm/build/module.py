@@ -40,7 +40,7 @@ class ValueType(IntEnum):
     I64 = 0x7E
 
 
-class Limits(NamedTuple):
+class TableLimits(NamedTuple):
     """The size of a memory or table; `flags` 0 and 1 are the plain kinds, others are shared or 64-bit."""
 
     flags: int
@@ -57,7 +57,7 @@ class Import(NamedTuple):
     module: str
     name: str
     kind: Kind
-    type: Limits | Global | None
+    type: TableLimits | Global | None
     """For memories, tables and globals."""
     description: bytes
     """The kind and type as they stand in the file."""
@@ -85,7 +85,7 @@ class Module:
     data: bytes
     sections: list[Section] = field(default_factory=list)
     imports: list[Import] = field(default_factory=list)
-    memories: list[Limits] = field(default_factory=list)
+    memories: list[TableLimits] = field(default_factory=list)
     globals: list[Global] = field(default_factory=list)
     exports: list[Export] = field(default_factory=list)
     segments: list[DataSegment] = field(default_factory=list)
@@ -122,7 +122,7 @@ class Module:
 
     def _add_import(self, item: Import) -> None:
         self.imports.append(item)
-        if item.kind is Kind.MEMORY and isinstance(item.type, Limits):
+        if item.kind is Kind.MEMORY and isinstance(item.type, TableLimits):
             self.memories.append(item.type)
         elif isinstance(item.type, Global):
             self.globals.append(item.type)
@@ -132,7 +132,7 @@ def _import(reader: Reader) -> Import:
     module, name = reader.name(), reader.name()
     start = reader.position
     kind = _kind(reader)
-    type_: Limits | Global | None = None
+    type_: TableLimits | Global | None = None
     match kind:
         case Kind.FUNCTION:
             reader.unsigned()
@@ -160,9 +160,9 @@ def _kind(reader: Reader) -> Kind:
         raise WasmFormatError(f"unknown import or export kind: {error}") from None
 
 
-def _limits(reader: Reader) -> Limits:
+def _limits(reader: Reader) -> TableLimits:
     flags = reader.byte()
-    return Limits(flags, reader.unsigned(), reader.unsigned() if flags & 1 else None)
+    return TableLimits(flags, reader.unsigned(), reader.unsigned() if flags & 1 else None)
 
 
 def value_type(reader: Reader) -> int:

@@ -33,7 +33,7 @@ from .manifest import (
     source_files,
 )
 from .pins import PROJECT, pinned_version
-from .tools import BINARYEN_VERSION, Tools, find_tools
+from .tools import BINARYEN_VERSION, BuildTools, find_tools
 
 OUTPUT = PROJECT / "sandboxes" / "wasm" / "_guest"
 
@@ -117,7 +117,7 @@ def _build(inputs: str, report: Report) -> dict[str, bytes]:
     return {**files, MANIFEST: manifest.to_json().encode()}
 
 
-def _componentize(tools: Tools, folder: Path) -> bytes:
+def _componentize(tools: BuildTools, folder: Path) -> bytes:
     sources = folder / "sources"
     for path in source_files():
         target = sources / path
@@ -138,7 +138,7 @@ def _shim() -> bytes:
         raise GuestBuildError(f"{SOURCES / 'shim.wat'}: {error}") from None
 
 
-def merge(tools: Tools, modules: list[NamedModule], folder: Path) -> bytes:
+def merge(tools: BuildTools, modules: list[NamedModule], folder: Path) -> bytes:
     inputs = []
     for module in modules:
         path = folder / f"{module.name}.wasm"
@@ -149,7 +149,7 @@ def merge(tools: Tools, modules: list[NamedModule], folder: Path) -> bytes:
     return output.read_bytes()
 
 
-def optimise(tools: Tools, code: bytes, folder: Path) -> bytes:
+def optimise(tools: BuildTools, code: bytes, folder: Path) -> bytes:
     before, after = folder / "split.wasm", folder / "optimised.wasm"
     before.write_bytes(code)
     tools.optimise([*_FEATURES, str(before), *_PASSES, "-o", str(after)])

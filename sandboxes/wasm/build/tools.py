@@ -33,7 +33,7 @@ _KEPT_ENVIRONMENT = ("PATH", "HOME", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "USE
 
 
 @dataclass(frozen=True)
-class Tools:
+class BuildTools:
     """The paths of the programs, found by `find_tools`."""
 
     node: Path
@@ -62,7 +62,7 @@ class Tools:
         run_step("wasm-opt", [str(self.node), str(self.wasm_opt), *arguments])
 
 
-def find_tools() -> Tools:
+def find_tools() -> BuildTools:
     """Find the tools. Raises GuestBuildError if one is missing, has another version, or can't be fetched."""
     if missing := wrong_tools():
         raise GuestBuildError(
@@ -71,7 +71,7 @@ def find_tools() -> Tools:
         )
     node, npm = node_and_npm()
     programs = _binaryen(node, npm)
-    return Tools(node, programs / "wasm-merge", programs / "wasm-opt", _package("componentize_py").parent)
+    return BuildTools(node, programs / "wasm-merge", programs / "wasm-opt", _package("componentize_py").parent)
 
 
 def cache_folder() -> Path:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandboxes.guest.foreign.opik import Chosen
+from sandboxes.guest.foreign.opik import MetricArguments
 
 COLUMNS = st.dictionaries(st.sampled_from(["input", "output", "reference", "n", "id"]), st.none() | st.integers())
 
@@ -46,8 +46,8 @@ class Opik:
         return first, found | ({"made": 1} if self.adds else {})
 
 
-def chosen(opik: Opik) -> Chosen:
-    return Chosen(opik.refuse_missing, opik.select)
+def chosen(opik: Opik) -> MetricArguments:
+    return MetricArguments(opik.refuse_missing, opik.select)
 
 
 def directly(metric: Any, columns: dict[str, Any], checked: bool) -> Any:

@@ -100,7 +100,7 @@ def main(folder: Path, kills: int, url: str | None) -> None:
         named |= {store.dataset_path(one).name for one in store.datasets().items}
         import runner.results.store.files as files
 
-        files.LEFT = -1.0
+        files.ORPHAN_SECONDS = -1.0
         store.prune()
         left = {path.name for path in (folder / "files").rglob("*") if path.is_file()}
         assert left == named, left ^ named

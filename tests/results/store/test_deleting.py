@@ -85,6 +85,6 @@ def test_what_a_killed_process_left_is_pruned(store: Store, folder: Path, monkey
     for path in (stray, folder / "files" / ".unfinished-x", folder / "files" / "notes.txt"):
         path.write_text("left")
     assert store.prune().bytes == 0
-    monkeypatch.setattr("runner.results.store.files.LEFT", -1.0)
+    monkeypatch.setattr("runner.results.store.files.ORPHAN_SECONDS", -1.0)
     assert store.prune().bytes == 4
     assert files(folder) == sorted([f"{info.digest}.jsonl", "notes.txt"])

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from runner.engine.request import Prepared
+from runner.engine.request import PreparedRun
 from runner.runs.parts import plan, run
 from runner.runs.parts.folder import PartsFolder
-from runner.runs.parts.scheduler import Worker
+from runner.runs.parts.scheduler import CrewWorker
 from runner.runs.parts.types import Task
-from runner.runs.parts.work import Progress, Reply, Work
+from runner.runs.parts.work import PartWorker, Progress, Reply
 from tests.cli.commands import header
 
 SCRIPT = header(
@@ -37,7 +37,7 @@ class Here:
 
     def __init__(self, number: int) -> None:
         self.name = f"worker {number}"
-        self._work = Work()
+        self._work = PartWorker()
 
     async def start(self) -> None:
         pass
@@ -54,8 +54,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a script; parts are small, so that a small file has several."""
 
     @asynccontextmanager
-    async def workers(prepared: Prepared, folder: PartsFolder) -> AsyncIterator[list[Worker]]:
-        found: list[Worker] = [Here(number) for number in range(2)]
+    async def workers(prepared: PreparedRun, folder: PartsFolder) -> AsyncIterator[list[CrewWorker]]:
+        found: list[CrewWorker] = [Here(number) for number in range(2)]
         try:
             yield found
         finally:

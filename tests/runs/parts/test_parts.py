@@ -14,7 +14,7 @@ from runner.core.errors import DatasetError, InputError
 from runner.engine.request import RunRequest, prepare
 from runner.inputs.datasets.location import find_files
 from runner.runs.parts.folder import PartsFolder
-from runner.runs.parts.types import Begun
+from runner.runs.parts.types import WorkerGreeting
 from sandboxes import SandboxConfig
 from tests.cli.commands import evalcell
 from tests.runs.parts.conftest import results, rows, summary, write
@@ -171,7 +171,7 @@ def test_a_lock_that_was_given_is_in_the_folder_that_names_it(here: Path) -> Non
     folder = PartsFolder("own/", prepared, find_files("rows-*.jsonl"), inputs=(), lock="given.txt")
     folder.take(resume=False)
     folder.begin()
-    folder.go_on(Begun(identity="wasm", lock=lock, manifest={}), 1)
+    folder.go_on(WorkerGreeting(identity="wasm", lock=lock, manifest={}), 1)
     folder.release()
     assert Path(json.loads(Path("own/manifest.json").read_text())["lock"]).read_text() == lock
 

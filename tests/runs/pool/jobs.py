@@ -12,7 +12,7 @@ from runner.core.types import InputMapping
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.results.store.segments import Segment, check
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.runs.pool.types import RunEnded, RunJob, RunSegment, RunStarted, TryJob
 from sandboxes.base import Limits, SandboxConfig
 
@@ -33,9 +33,9 @@ LOOPS = "def evaluate(output):\n    while True: pass\n"
 HOUR = Limits(timeout=3600)
 
 
-def with_pool(body: Callable[[Pool], Awaitable[T]], **settings: Any) -> T:
+def with_pool(body: Callable[[WorkerPool], Awaitable[T]], **settings: Any) -> T:
     async def run() -> T:
-        async with Pool(**settings) as pool:
+        async with WorkerPool(**settings) as pool:
             return await body(pool)
 
     return asyncio.run(run())
@@ -82,7 +82,7 @@ class Kept:
         path.write_bytes(segment.data)
         self.paths.append(path)
 
-    async def all_of(self, pool: Pool, asked: RunRequest, on_segment: Callable[[], None] = lambda: None) -> Kept:
+    async def all_of(self, pool: WorkerPool, asked: RunRequest, on_segment: Callable[[], None] = lambda: None) -> Kept:
         async for part in pool.run(RunJob(request=asked, segments=self.paths), lambda: self.paths):
             if isinstance(part, RunStarted):
                 self.started.append(part)
@@ -105,14 +105,14 @@ class Kept:
         return self.ended.summary.model_dump(exclude={"seconds", "rows_per_second"})
 
 
-def worker_of(pool: Pool) -> int:
+def worker_of(pool: WorkerPool) -> int:
     """The process of the local worker."""
     pid = pool._workers["local"].pid
     assert pid is not None
     return pid
 
 
-async def started(pool: Pool) -> int:
+async def started(pool: WorkerPool) -> int:
     """The process of the local worker, once there is one."""
     while not pool._workers or pool._workers["local"].pid is None:
         await asyncio.sleep(0.01)

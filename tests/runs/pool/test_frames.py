@@ -11,15 +11,15 @@ import pytest
 
 from runner.core.errors import ColumnsError, DatasetError, InputError
 from runner.runs.pool.faults import Fault
-from runner.runs.pool.frames import HEADER, PAYLOAD, Frame, FrameError, pack, read
+from runner.runs.pool.frames import HEADER, PAYLOAD, FrameError, PoolFrame, pack, read
 from runner.runs.pool.process import Job, WorkerProcess
 from runner.runs.pool.streams import _part
 from runner.runs.pool.types import AHEAD, RunEnded, RunSegment, RunStarted
 from sandboxes.errors import SandboxError, SandboxUnavailableError, UnsupportedConfigError
 
 
-def received(data: bytes) -> Frame:
-    async def body() -> Frame:
+def received(data: bytes) -> PoolFrame:
+    async def body() -> PoolFrame:
         stream = asyncio.StreamReader()
         stream.feed_data(data)
         stream.feed_eof()
@@ -72,17 +72,17 @@ def test_nothing_is_sent_that_could_not_be_read() -> None:
 )
 def test_a_segment_that_is_none_is_the_sandboxs_failure(header: dict[str, object]) -> None:
     with pytest.raises(SandboxError, match="cannot be read"):
-        _part(Frame({"kind": "segment", **header}, b"ab"))
+        _part(PoolFrame({"kind": "segment", **header}, b"ab"))
 
 
 def test_parts_are_checked() -> None:
-    part = _part(Frame({"kind": "segment", "first": 3, "rows": 1, "size": 1, "counts": {"scored": 1}}, b"ab"))
+    part = _part(PoolFrame({"kind": "segment", "first": 3, "rows": 1, "size": 1, "counts": {"scored": 1}}, b"ab"))
     assert isinstance(part, RunSegment)
     assert (part.segment.first, part.segment.data, part.segment.index) == (3, b"a", b"b")
-    assert isinstance(_part(Frame({"kind": "cancelled"})), RunEnded)
+    assert isinstance(_part(PoolFrame({"kind": "cancelled"})), RunEnded)
     for kind, payload in (("started", b"{}"), ("done", b'{"state":"won"}'), ("done", b"["), ("other", b"")):
         with pytest.raises(SandboxError):
-            _part(Frame({"kind": kind}, payload))
+            _part(PoolFrame({"kind": kind}, payload))
 
 
 @pytest.mark.parametrize(
@@ -91,23 +91,23 @@ def test_parts_are_checked() -> None:
 )
 def test_what_a_run_begins_with_is_bounded(field: str, value: object) -> None:
     started = {"total": 5, "sandbox": "wasm/1", "why": "so", "notes": ["a note"], "lock": "a==1"}
-    assert isinstance(_part(Frame({"kind": "started"}, json.dumps(started).encode())), RunStarted)
+    assert isinstance(_part(PoolFrame({"kind": "started"}, json.dumps(started).encode())), RunStarted)
     with pytest.raises(SandboxError, match="cannot be read"):
-        _part(Frame({"kind": "started"}, json.dumps({**started, field: value}).encode()))
+        _part(PoolFrame({"kind": "started"}, json.dumps({**started, field: value}).encode()))
 
 
 def test_no_more_parts_wait_than_may_be_sent_ahead() -> None:
     async def body() -> None:
         run, dry = Job(1, AHEAD), Job(2)
         for _ in range(AHEAD):
-            run.put(Frame({"kind": "segment"}))
+            run.put(PoolFrame({"kind": "segment"}))
         for job in (run, dry):
             with pytest.raises(FrameError, match="more parts"):
-                job.put(Frame({"kind": "segment"}))
+                job.put(PoolFrame({"kind": "segment"}))
         await run.next()
-        run.put(Frame({"kind": "segment"}))
-        run.put(Frame({"kind": "done"}))
-        dry.put(Frame({"kind": "done"}))
+        run.put(PoolFrame({"kind": "segment"}))
+        run.put(PoolFrame({"kind": "done"}))
+        dry.put(PoolFrame({"kind": "done"}))
         assert run.ended.is_set()
         assert dry.ended.is_set()
 
@@ -131,7 +131,7 @@ sys.stdin.read()
 
 def test_a_worker_that_sends_as_much_as_it_may_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.runs.pool.process.module_command", lambda *_: [sys.executable, "-c", FLOODS])
-    monkeypatch.setattr("runner.runs.pool.process.HELD", 2 << 20)
+    monkeypatch.setattr("runner.runs.pool.process.QUEUE_BYTES", 2 << 20)
     seen: list[int] = []
 
     async def body() -> int:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from runner.core.errors import ColumnsError, InputError
-from runner.runs.pool.pool import Pool
-from runner.runs.pool.types import BusyError, PoolClosedError
+from runner.runs.pool.pool import WorkerPool
+from runner.runs.pool.types import PoolBusyError, PoolClosedError
 from runner.runs.pool.worker.dry_run import prepared_of
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
@@ -42,7 +42,7 @@ def test_a_dry_run_shows_what_is_between_a_row_and_its_result() -> None:
 
 
 def test_the_callers_faults_come_back_as_they_are() -> None:
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         with pytest.raises(ColumnsError) as found:
             await pool.evaluate(dry_run(EQUAL, {"outputs": "a", "reference": "a"}))
         assert found.value.paths == {"output": "outputs"}
@@ -74,11 +74,11 @@ def test_a_request_is_remembered_only_if_it_is_small() -> None:
 
 
 def test_one_dry_run_too_many_is_refused_and_told_when_to_come_back() -> None:
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         loops = dry_run(LOOPS, {"output": 1}, limits=HOUR)
         first = asyncio.create_task(pool.evaluate(loops))
         await asyncio.sleep(0)
-        with pytest.raises(BusyError, match="try again in") as found:
+        with pytest.raises(PoolBusyError, match="try again in") as found:
             await pool.evaluate(loops)
         assert found.value.retry_after >= 1
         first.cancel()
@@ -89,7 +89,7 @@ def test_one_dry_run_too_many_is_refused_and_told_when_to_come_back() -> None:
 
 def test_a_closed_pool_says_so() -> None:
     async def body() -> None:
-        async with Pool() as pool:
+        async with WorkerPool() as pool:
             pass
         with pytest.raises(PoolClosedError):
             await pool.evaluate(dry_run(EQUAL, {"output": "a", "reference": "a"}))

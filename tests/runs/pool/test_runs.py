@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.runs.pool.types import RunEnded, RunJob, RunSegment, RunStarted, WorkerLostError
 from sandboxes.base import Isolation, SandboxConfig
 from tests.runs.pool.jobs import COUNTS, HOUR, LOOPS, Kept, dataset, dry_run, request, with_pool, worker_of
@@ -30,7 +30,7 @@ def test_a_run_that_goes_on_gives_what_it_would_have_given(tmp_path: Path, isola
     for name in ("whole", "part"):
         (tmp_path / name).mkdir()
 
-    async def body(pool: Pool) -> tuple[Kept, Kept]:
+    async def body(pool: WorkerPool) -> tuple[Kept, Kept]:
         whole = await Kept(tmp_path / "whole").all_of(pool, asked)
         part = Kept(tmp_path / "part")
         lines = b"".join(path.read_bytes() for path in whole.paths).splitlines(keepends=True)
@@ -55,7 +55,7 @@ def test_a_run_that_goes_on_gives_what_it_would_have_given(tmp_path: Path, isola
 def test_a_run_survives_its_worker_and_a_dry_run_beside_it_is_told(tmp_path: Path) -> None:
     asked = request(SLOW, dataset=str(dataset(tmp_path, 150)))
 
-    async def body(pool: Pool) -> Kept:
+    async def body(pool: WorkerPool) -> Kept:
         began = asyncio.Event()
         running = asyncio.create_task(Kept(tmp_path).all_of(pool, asked, began.set))
         await began.wait()
@@ -76,7 +76,7 @@ def test_a_run_survives_its_worker_and_a_dry_run_beside_it_is_told(tmp_path: Pat
 
 
 def test_without_a_word_on_what_is_kept_a_lost_worker_is_told(tmp_path: Path) -> None:
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         parts = pool.run(RunJob(request=request(SLOW, dataset=str(dataset(tmp_path, 150)))))
         assert isinstance(await anext(parts), RunStarted)
         os.kill(worker_of(pool), signal.SIGKILL)
@@ -92,7 +92,7 @@ def test_closing_the_pool_parks_a_run_with_all_that_it_has(tmp_path: Path) -> No
     asked = request(SLOW, dataset=str(dataset(tmp_path, 150)))
     found = Kept(tmp_path)
 
-    async def first(pool: Pool) -> str:
+    async def first(pool: WorkerPool) -> str:
         began = asyncio.Event()
         running = asyncio.create_task(found.all_of(pool, asked, began.set))
         await began.wait()
@@ -112,7 +112,7 @@ def test_closing_the_pool_parks_a_run_with_all_that_it_has(tmp_path: Path) -> No
 def test_as_many_runs_are_under_way_as_are_allowed(tmp_path: Path) -> None:
     asked = request(LOOPS, dataset=str(dataset(tmp_path, 1)), limits=HOUR)
 
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         running = [asyncio.create_task(Kept(tmp_path).all_of(pool, asked)) for _ in range(6)]
         await asyncio.sleep(0)
         assert (pool.status().running, pool.status().waiting) == (5, 1)
@@ -127,7 +127,7 @@ def test_as_many_runs_are_under_way_as_are_allowed(tmp_path: Path) -> None:
 def test_what_goes_wrong_is_the_last_part(tmp_path: Path) -> None:
     rows = dataset(tmp_path, 3)
 
-    async def body(pool: Pool) -> list[RunStarted | RunSegment | RunEnded]:
+    async def body(pool: WorkerPool) -> list[RunStarted | RunSegment | RunEnded]:
         asked = (
             request("def evaluate(nothing): return 1\n", dataset=str(rows)),
             request(COUNTS, dataset=str(tmp_path / "none.jsonl")),
@@ -147,7 +147,7 @@ def test_stored_rows_of_another_script_stop_the_run(tmp_path: Path) -> None:
     other = request(COUNTS + "\n# changed\n", dataset=asked.dataset)
     found = Kept(tmp_path)
 
-    async def body(pool: Pool) -> RunEnded | None:
+    async def body(pool: WorkerPool) -> RunEnded | None:
         await found.all_of(pool, asked)
         return (await found.all_of(pool, other)).ended
 

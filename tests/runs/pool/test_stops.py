@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.runs.pool.pool import Pool, local_variables, provider_variables
+from runner.runs.pool.pool import WorkerPool, local_variables, provider_variables
 from runner.runs.pool.types import RunJob
 from sandboxes.base import SandboxConfig
 from sandboxes.guest.supervisor.procfs import descendants
@@ -46,7 +46,7 @@ async def looping(worker: int, count: int = 1) -> list[int]:
 
 @pytest.mark.parametrize("backend", ["wasm", "process"])
 def test_a_client_that_goes_away_takes_its_script_with_it(backend: str) -> None:
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         config = SandboxConfig(backend=backend)
         quick = dry_run("def evaluate(output): return output\n", {"output": 1}, sandbox=config)
         await pool.evaluate(quick)
@@ -65,7 +65,7 @@ def test_a_client_that_goes_away_takes_its_script_with_it(backend: str) -> None:
 def test_a_client_that_goes_away_while_its_rows_are_sent_starts_nothing() -> None:
     """What is too large for the pipe's buffer waits; it may be cancelled then."""
 
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         quick = dry_run("def evaluate(output): return len(output)\n", {"output": "x"})
         await pool.evaluate(quick)
         os.kill(worker_of(pool), signal.SIGSTOP)
@@ -85,7 +85,7 @@ def test_a_client_that_goes_away_while_its_rows_are_sent_starts_nothing() -> Non
 
 @pytest.mark.rotating("stops of the pool", "pool")
 def test_a_script_that_loops_while_it_loads_is_stopped_too() -> None:
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         script = "def evaluate(output): return output\nwhile True: pass\n"
         trying = asyncio.create_task(pool.evaluate(dry_run(script, {"output": 1})))
         (loop,) = await looping(await started(pool))
@@ -99,7 +99,7 @@ def test_a_script_that_loops_while_it_loads_is_stopped_too() -> None:
 
 @pytest.mark.rotating("stops of the pool", "pool")
 def test_a_run_that_is_closed_stops_and_leaves_a_lane_to_dry_runs_before(tmp_path: Path) -> None:
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         asked = request(LOOPS, dataset=str(dataset(tmp_path, 500)), limits=HOUR)
         parts = pool.run(RunJob(request=asked))
         waiting = asyncio.ensure_future(anext(parts))
@@ -145,7 +145,7 @@ def test_killing_what_serves_leaves_no_worker_and_no_script() -> None:
 
 @pytest.mark.rotating("stops of the pool", "pool")
 def test_killing_the_worker_leaves_no_script() -> None:
-    async def body(pool: Pool) -> None:
+    async def body(pool: WorkerPool) -> None:
         trying = asyncio.create_task(pool.evaluate(dry_run(LOOPS, {"output": 1}, limits=HOUR)))
         worker = await started(pool)
         await looping(worker)
@@ -195,7 +195,7 @@ def test_a_worker_has_what_a_keyring_helper_logs_in_with_where_there_is_one() ->
 def test_no_secret_is_in_a_workers_process(tmp_path: Path) -> None:
     asked = request("def evaluate(output): return 1\n", dataset=str(dataset(tmp_path, 2)))
 
-    async def body(pool: Pool) -> bytes:
+    async def body(pool: WorkerPool) -> bytes:
         await Kept(tmp_path).all_of(pool, asked)
         every = [worker_of(pool), *descendants(worker_of(pool))]
         return b"".join(Path(f"/proc/{pid}/environ").read_bytes() for pid in every)

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from runner.runs.pool.worker.shared_sandbox import Lease
-from runner.runs.pool.worker.warm import Programs, Sandboxes, Turns
+from runner.runs.pool.worker.warm import FairQueue, Programs, Sandboxes
 from sandboxes.base import Call, Execution, Limits, SandboxConfig, Script
 from sandboxes.errors import SandboxLostError, UnsupportedConfigError
 from sandboxes.fake import FakeSandbox
@@ -161,7 +161,7 @@ def test_programs_are_bounded_in_number_and_in_bytes() -> None:
 def test_turns_are_fair_and_a_lane_is_left() -> None:
     async def body() -> None:
         clock, order = Clock(), list[str]()
-        turns = Turns(3, clock)
+        turns = FairQueue(3, clock)
         parties = {name: turns.join(dry=name == "dry") for name in ("a", "b", "dry")}
         gates = {name: asyncio.Event() for name in ("a", "b", "dry")}
 
@@ -190,7 +190,7 @@ def test_turns_are_fair_and_a_lane_is_left() -> None:
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next(order: tuple[int, int]) -> None:
     async def body() -> None:
-        turns = Turns(2)
+        turns = FairQueue(2)
         party = turns.join(dry=False)
         done = asyncio.Event()
 

@@ -11,19 +11,19 @@ import pytest
 
 from runner.core import errors
 from runner.core.errors import InputError, ServerError
-from runner.server.client.connection import Connection
+from runner.server.client.connection import ServerConnection
 from runner.server.client.requests import Ask, Reply
 from runner.server.client.server import Blocking, Server, now
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
 from tests.server.client.told import Told, told
 
 Operation = Callable[[Server], Coroutine[Any, Any, Any]]
-Do = Callable[[Connection, Operation], Any]
+Do = Callable[[ServerConnection, Operation], Any]
 BUSY = Told(429, {"type": "/problems/busy", "detail": "full; try again", "retryable": True}, {"retry-after": "0"})
 GOOD = Told(200, {"good": True})
 
 
-def _blocking(connection: Connection, operation: Operation) -> Any:
+def _blocking(connection: ServerConnection, operation: Operation) -> Any:
     server = Blocking(connection)
     try:
         return now(operation(server))
@@ -31,7 +31,7 @@ def _blocking(connection: Connection, operation: Operation) -> Any:
         now(server.close())
 
 
-def _awaited(connection: Connection, operation: Operation) -> Any:
+def _awaited(connection: ServerConnection, operation: Operation) -> Any:
     async def work() -> Any:
         server = Server(connection)
         try:
@@ -55,7 +55,7 @@ def do(request: pytest.FixtureRequest) -> Do:
 def test_what_is_busy_is_asked_again_with_the_same_key(do: Do) -> None:
     with told(BUSY, Told(503, b"a gateway", {"retry-after": "0"}), GOOD) as server:
         ask = Ask("POST", "/v1/runs", body={"a": "é"}, headers={"idempotency-key": "k"})
-        reply: Reply = do(Connection(server.url), asked(ask))
+        reply: Reply = do(ServerConnection(server.url), asked(ask))
     assert (reply.status, reply.body) == (200, b'{"good": true}')
     assert [one.headers["idempotency-key"] for one in server.sent] == ["k"] * 3
     assert {one.body for one in server.sent} == {'{"a":"é"}'.encode()}
@@ -64,7 +64,7 @@ def test_what_is_busy_is_asked_again_with_the_same_key(do: Do) -> None:
 def test_who_is_busy_for_longer_than_the_caller_waits_is_an_error_at_once(do: Do) -> None:
     busy = Told(429, {"type": "/problems/busy", "detail": "full"}, {"retry-after": "3600"})
     with told(busy) as server, pytest.raises(ServerError, match="full") as raised:
-        do(Connection(server.url, patience=5), asked(Ask("GET", "/")))
+        do(ServerConnection(server.url, patience=5), asked(Ask("GET", "/")))
     assert (raised.value.status, raised.value.type, raised.value.after) == (429, "busy", 3600)
     assert raised.value.retryable
     assert len(server.sent) == 1
@@ -72,7 +72,7 @@ def test_who_is_busy_for_longer_than_the_caller_waits_is_an_error_at_once(do: Do
 
 def test_a_reply_that_broke_off_is_asked_for_again(do: Do) -> None:
     with told(Told(200, {"good": True}, cut=True), GOOD) as server:
-        assert do(Connection(server.url), asked(Ask("GET", "/"))).body == b'{"good": true}'
+        assert do(ServerConnection(server.url), asked(Ask("GET", "/"))).body == b'{"good": true}'
     assert len(server.sent) == 2
 
 
@@ -80,7 +80,7 @@ def test_a_server_that_is_not_there_is_not_waited_for(do: Do) -> None:
     with told(GOOD) as server:
         pass
     with pytest.raises(ServerError, match="evalcell serve"):
-        do(Connection(server.url, patience=600), asked(Ask("GET", "/")))
+        do(ServerConnection(server.url, patience=600), asked(Ask("GET", "/")))
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_a_server_that_is_not_there_is_not_waited_for(do: Do) -> None:
 def test_a_problem_is_the_exception_of_this_machine(slug: str, kind: type[Exception]) -> None:
     body = {"type": f"/problems/{slug}", "detail": "line 3: no\x1b[31m", "title": "t"}
     with told(Told(422, body)) as server, pytest.raises(kind, match=r"line 3: no\\x1b\[31m") as raised:
-        _blocking(Connection(server.url), asked(Ask("GET", "/")))
+        _blocking(ServerConnection(server.url), asked(Ask("GET", "/")))
     assert type(raised.value) is kind
 
 
 def test_columns_that_lack_are_named_with_the_likely_mapping(do: Do) -> None:
     body = {"type": "/problems/columns", "detail": "no output", "paths": {"output": "answer"}, "values": ["words"]}
     with told(Told(422, body)) as server, pytest.raises(errors.ColumnsError) as raised:
-        do(Connection(server.url), asked(Ask("GET", "/")))
+        do(ServerConnection(server.url), asked(Ask("GET", "/")))
     assert (raised.value.why, raised.value.paths, raised.value.values) == (
         "no output",
         {"output": "answer"},
@@ -138,7 +138,7 @@ def test_columns_that_lack_are_named_with_the_likely_mapping(do: Do) -> None:
 )
 def test_a_reply_that_is_none_of_ours_is_told_in_a_line(do: Do, reply: Told, words: str) -> None:
     with told(reply) as server, pytest.raises(ServerError, match=words) as raised:
-        do(Connection(server.url), asked(Ask("GET", "/", most=1000)))
+        do(ServerConnection(server.url), asked(Ask("GET", "/", most=1000)))
     assert "\n" not in str(raised.value)
     assert len(server.sent) == 1
 
@@ -153,45 +153,48 @@ def test_a_proxy_of_the_environment_is_named_by_its_variable(do: Do, monkeypatch
     there = "http://evalcell.example.com"
     monkeypatch.setenv("HTTP_PROXY", f"http://user:secret@127.0.0.1:{_closed()}")
     with pytest.raises(ServerError, match=r"HTTP_PROXY names \(Connection refused\)") as raised:
-        do(Connection(there), asked(Ask("GET", "/")))
+        do(ServerConnection(there), asked(Ask("GET", "/")))
     assert "evalcell.example.com into NO_PROXY" in str(raised.value)
     assert "secret" not in str(raised.value)
     monkeypatch.setenv("HTTP_PROXY", "telnet://user:secret@127.0.0.1:1")
     with pytest.raises(InputError, match="HTTP_PROXY names is none of http") as refused:
-        do(Connection(there), asked(Ask("GET", "/")))
+        do(ServerConnection(there), asked(Ask("GET", "/")))
     assert "secret" not in str(refused.value)
     with told(Told(407, b"")) as server:
         monkeypatch.setenv("HTTP_PROXY", server.url)
         with pytest.raises(ServerError, match="wants a login"):
-            do(Connection(there), asked(Ask("GET", "/")))
+            do(ServerConnection(there), asked(Ask("GET", "/")))
         assert server.sent[0].path == f"{there}/"
 
 
 def test_a_name_that_nobody_has_and_words_of_tls(do: Do, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ServerError, match="check the address and the network"):
-        do(Connection("http://nowhere.invalid"), asked(Ask("GET", "/")))
+        do(ServerConnection("http://nowhere.invalid"), asked(Ask("GET", "/")))
     with (
         told(GOOD) as server,
         pytest.raises(ServerError, match="speaks no TLS that we do"),
     ):
-        do(Connection(server.url.replace("http:", "https:")), asked(Ask("GET", "/")))
+        do(ServerConnection(server.url.replace("http:", "https:")), asked(Ask("GET", "/")))
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
     with pytest.raises(InputError, match="SSL_CERT_FILE"):
-        do(Connection("https://evalcell.example.com"), asked(Ask("GET", "/")))
+        do(ServerConnection("https://evalcell.example.com"), asked(Ask("GET", "/")))
 
 
 def test_a_file_is_sent_as_it_is(do: Do, tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_bytes(b'{"output": 1}\n' * 50_000)
     with told(BUSY, GOOD) as server:
-        do(Connection(server.url), asked(Ask("POST", "/v1/datasets", {"name": "a b&c.jsonl", "no": None}, file=file)))
+        do(
+            ServerConnection(server.url),
+            asked(Ask("POST", "/v1/datasets", {"name": "a b&c.jsonl", "no": None}, file=file)),
+        )
     assert [one.body == file.read_bytes() for one in server.sent] == [True, True]
     assert server.sent[0].path == "/v1/datasets?name=a+b%26c.jsonl"
 
 
 def test_a_path_is_one_path_whatever_is_in_a_name(do: Do) -> None:
     with told(GOOD) as server:
-        do(Connection(server.url), asked(Ask("GET", "/v1/runs/a?b#c é")))
+        do(ServerConnection(server.url), asked(Ask("GET", "/v1/runs/a?b#c é")))
     assert server.sent[0].path == "/v1/runs/a%3Fb%23c%20%C3%A9"
 
 
@@ -204,7 +207,7 @@ def test_a_stream_is_read_as_it_comes_and_work_is_done(do: Do) -> None:
         return await server.call(lambda: whole.upper())
 
     with told(Told(200, b"data: a\n\n")) as server:
-        assert do(Connection(server.url), operation) == b"DATA: A\n\n"
+        assert do(ServerConnection(server.url), operation) == b"DATA: A\n\n"
     assert server.sent[0].headers["last-event-id"] == "7"
 
 
@@ -212,16 +215,16 @@ def test_the_token_goes_with_each_request_and_nowhere_in_the_clear(monkeypatch: 
     monkeypatch.setenv("EVALCELL_TOKEN", "secret")
     with told(GOOD) as server:
         monkeypatch.setenv("EVALCELL_URL", server.url)
-        _blocking(Connection(), asked(Ask("GET", "/")))
+        _blocking(ServerConnection(), asked(Ask("GET", "/")))
         assert server.sent[0].headers["authorization"] == "Bearer secret"
     with pytest.raises(InputError, match="without encryption"):
-        Connection("http://example.org")
-    Connection("http://example.org", allow_http=True)
-    Connection("https://example.org")
+        ServerConnection("http://example.org")
+    ServerConnection("http://example.org", allow_http=True)
+    ServerConnection("https://example.org")
 
 
 @pytest.mark.parametrize("url", ["", "ftp://a", "127.0.0.1:8000", "http://", "http://u:p@h", "http://h?q", "http://[x"])
 def test_an_address_that_is_none_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALCELL_URL", "nothing")
     with pytest.raises(InputError, match="`url` must be"):
-        Connection(url)
+        ServerConnection(url)

@@ -12,12 +12,12 @@ from pathlib import Path
 import httpx
 
 from runner.results.store import open_store
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.server.http.app import create_app
-from runner.server.http.authentication import Entry
+from runner.server.http.authentication import AuthMiddleware
 from runner.server.http.listen import bind, serve
 from runner.server.service.service import Service
-from runner.server.service.settings import Settings
+from runner.server.service.settings import ServiceSettings
 from tests.server.http.served import PATIENCE
 
 
@@ -34,7 +34,7 @@ class Live:
 
 
 @contextmanager
-def live(folder: Path, settings: Settings | None = None, entry: Entry | None = None) -> Iterator[Live]:
+def live(folder: Path, settings: ServiceSettings | None = None, entry: AuthMiddleware | None = None) -> Iterator[Live]:
     with ExitStack() as stack:
         store = stack.enter_context(open_store(f"sqlite:///{folder / 'store.sqlite'}", folder))
         listening = stack.enter_context(bind("127.0.0.1", 0))
@@ -44,7 +44,7 @@ def live(folder: Path, settings: Settings | None = None, entry: Entry | None = N
         failed: list[BaseException] = []
 
         async def body() -> None:
-            service = Service(store, Pool(), settings, folder=folder / "incoming")
+            service = Service(store, WorkerPool(), settings, folder=folder / "incoming")
             loop = asyncio.get_running_loop()
             stopping = asyncio.Event()
             made.append(Live(f"http://127.0.0.1:{port}", service, loop))

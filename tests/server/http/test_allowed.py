@@ -10,8 +10,8 @@ from runner.engine.request import RunRequest
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.results.store.types import RunSpec
 from runner.server.service.errors import ServiceError
-from runner.server.service.scripts import Machine
-from runner.server.service.settings import Settings
+from runner.server.service.scripts import PoolMachine
+from runner.server.service.settings import ServiceSettings
 from sandboxes.base import SandboxConfig
 from tests.server.http.live import finished, live
 
@@ -43,7 +43,7 @@ def asked(source: str, config: SandboxConfig | None = None) -> RunRequest:
 def test_a_sandbox_that_nobody_named_is_an_allowed_one(
     allowed: tuple[str, ...], request_: RunRequest, backend: str | None
 ) -> None:
-    settings = Settings(sandboxes=allowed, env=("HOME",), allow_network=True)
+    settings = ServiceSettings(sandboxes=allowed, env=("HOME",), allow_network=True)
     if backend is not None:
         assert settings.permitted(request_).sandbox.backend == backend
         return
@@ -58,7 +58,7 @@ def test_a_server_runs_nothing_in_other_sandboxes_than_its_own(tmp_path: Path) -
         store = before.service.store
         spec = RunSpec(evaluator=store.evaluator("json-distance").reference, dataset="demo", sandbox=PROCESS)
         parked = store.create_run(spec, state="parked").id
-    with live(tmp_path, Settings(sandboxes=("wasm",))) as server, server.client() as client:
+    with live(tmp_path, ServiceSettings(sandboxes=("wasm",))) as server, server.client() as client:
         row = {"output": 1}
         for path, body in (
             ("evaluate", {"source": PACKAGED, "rows": [row]}),
@@ -76,7 +76,7 @@ def test_a_server_runs_nothing_in_other_sandboxes_than_its_own(tmp_path: Path) -
 
 def test_a_provider_whose_key_is_kept_elsewhere_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("E2B_API_KEY", "e2b_" + "0" * 40)
-    settings = Settings(sandboxes=("e2b",)).check()
+    settings = ServiceSettings(sandboxes=("e2b",)).check()
     monkeypatch.delenv("E2B_API_KEY")
-    fits = Machine(settings.active).fits(parse_evaluator(PLAIN, "tried"), settings.refused())
+    fits = PoolMachine(settings.active).fits(parse_evaluator(PLAIN, "tried"), settings.refused())
     assert [one.backend for one in fits if one.fits] == ["e2b"]

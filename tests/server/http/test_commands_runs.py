@@ -8,7 +8,7 @@ import pytest
 
 from runner.results.store import open_store
 from runner.results.store.types import RunSpec
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.server.service.errors import ServiceError
 from runner.server.service.service import Service
 from tests.results.store.making import new_run, result, segment
@@ -22,7 +22,7 @@ async def test_they_are_left_to_their_command_and_end_with_it(tmp_path: Path) ->
         store.add_segment(id, segment(result(1, 0.5)))
         held = [store.hold(id), store.hold(other)]
 
-        service = Service(store, Pool())
+        service = Service(store, WorkerPool())
         for work in (service.cancel(id), service.resume(id), service.delete_run(id, force=True)):
             with pytest.raises(ServiceError) as caught:
                 await work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from runner.server.http.authentication import COOKIE, LOCAL, Entry, host_name
+from runner.server.http.authentication import COOKIE, LOCAL, AuthMiddleware, host_name
 from runner.server.service.errors import ServiceError
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -35,12 +35,12 @@ def test_the_name_in_a_host_header(host: str, name: str | None) -> None:
 @pytest.mark.parametrize("host", ["evil.example:8321", "127.0.0.1.evil.example", "192.0.2.1", "", "localhost@evil"])
 def test_a_name_that_another_site_made_lead_here_is_refused(host: str) -> None:
     with pytest.raises(ServiceError) as refused:
-        Entry().refuse_host(host)
+        AuthMiddleware().refuse_host(host)
     assert refused.value.status == 421
 
 
 def test_a_server_of_every_address_takes_addresses_and_names_that_it_was_told() -> None:
-    entry = Entry(TOKEN, LOCAL | {"evalcell.example"}, addresses=True)
+    entry = AuthMiddleware(TOKEN, LOCAL | {"evalcell.example"}, addresses=True)
     for host in ("192.0.2.1:8321", "[2001:db8::1]:8321", "evalcell.example", "localhost"):
         entry.refuse_host(host)
     with pytest.raises(ServiceError):
@@ -48,14 +48,14 @@ def test_a_server_of_every_address_takes_addresses_and_names_that_it_was_told() 
 
 
 def test_a_cookie_is_made_of_the_token_but_does_not_hold_it() -> None:
-    entry = Entry(TOKEN)
+    entry = AuthMiddleware(TOKEN)
     cookie = entry.cookie(secure=True)
     assert TOKEN not in cookie
     assert {"HttpOnly", "SameSite=Strict", "Secure", "Path=/"} <= {part.strip() for part in cookie.split(";")}
     value = cookie.partition(";")[0].partition("=")[2]
     assert entry.knows_cookie(value)
-    assert Entry(TOKEN).knows_cookie(value)  # after a restart too
-    assert not Entry("another-token-altogether").knows_cookie(value)
+    assert AuthMiddleware(TOKEN).knows_cookie(value)  # after a restart too
+    assert not AuthMiddleware("another-token-altogether").knows_cookie(value)
     until, _, seal = value.partition(".")
     for other in (
         f"{int(until) + 1}.{seal}",
@@ -71,7 +71,7 @@ def test_a_cookie_is_made_of_the_token_but_does_not_hold_it() -> None:
 
 
 def test_the_cookie_of_another_server_at_the_same_host_does_not_hide_ours() -> None:
-    entry, other = Entry(TOKEN), Entry("another-token-altogether")
+    entry, other = AuthMiddleware(TOKEN), AuthMiddleware("another-token-altogether")
     ours, theirs = (one.cookie("/evalcell/", secure=True).partition(";")[0] for one in (entry, other))
     for sent in (f"{ours}; {theirs}", f"{theirs}; {ours}", ours):
         assert entry.admits("/", Headers({"cookie": sent}))
@@ -79,7 +79,7 @@ def test_the_cookie_of_another_server_at_the_same_host_does_not_hide_ours() -> N
 
 
 def test_what_needs_a_token() -> None:
-    entry = Entry(TOKEN)
+    entry = AuthMiddleware(TOKEN)
     assert not entry.admits("/", Headers({}))
     assert not entry.admits("/v1/runs", Headers({"authorization": "Bearer nonsense"}))
     assert not entry.admits("/v1/runs", Headers({"authorization": f"Basic {TOKEN}"}))
@@ -87,7 +87,7 @@ def test_what_needs_a_token() -> None:
     assert entry.admits("/v1/runs", Headers({"authorization": f"bearer {TOKEN}"}))
     assert entry.admits("/healthz", Headers({}))
     assert entry.admits("/static/page.css", Headers({}))
-    assert Entry().admits("/v1/runs", Headers({}))
+    assert AuthMiddleware().admits("/v1/runs", Headers({}))
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_what_needs_a_token() -> None:
 )
 def test_what_a_page_of_another_site_sends_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(ServiceError) as refused:
-        Entry().refuse_other_sites("POST", Headers({"host": "localhost:8321", **headers}))
+        AuthMiddleware().refuse_other_sites("POST", Headers({"host": "localhost:8321", **headers}))
     assert refused.value.status == 403
-    Entry().refuse_other_sites("GET", Headers({"host": "localhost:8321", **headers}))
+    AuthMiddleware().refuse_other_sites("GET", Headers({"host": "localhost:8321", **headers}))
 
 
 @pytest.mark.parametrize(
@@ -120,18 +120,18 @@ def test_what_a_page_of_another_site_sends_is_refused(headers: dict[str, str]) -
     ],
 )
 def test_what_the_own_pages_and_programs_send_is_not(headers: dict[str, str]) -> None:
-    Entry().refuse_other_sites("POST", Headers({"host": "localhost:8321", **headers}))
+    AuthMiddleware().refuse_other_sites("POST", Headers({"host": "localhost:8321", **headers}))
 
 
 def test_a_cookie_of_another_program_on_this_machine_shuts_nobody_out() -> None:
-    entry = Entry(TOKEN)
+    entry = AuthMiddleware(TOKEN)
     own = entry.cookie(secure=False).partition(";")[0]
     for others in ('a={"x":1}; ', "a[]=1; ", "=; ", "a b=c; "):
         assert entry.admits("/v1/runs", Headers({"cookie": others + own})), others
 
 
 def test_a_page_of_another_site_may_lead_here_and_take_nothing_in() -> None:
-    entry = Entry()
+    entry = AuthMiddleware()
     for site, into in (("cross-site", "image"), ("same-site", "iframe"), ("cross-site", "script")):
         with pytest.raises(ServiceError, match="another site"):
             entry.refuse_other_sites("GET", Headers({"sec-fetch-site": site, "sec-fetch-dest": into}))

@@ -16,7 +16,7 @@ from runner import evaluate
 from runner.core.errors import DatasetError
 from runner.results.store.types import Selection
 from runner.server.service.folders import Folders
-from runner.server.service.settings import Settings
+from runner.server.service.settings import ServiceSettings
 from tests.server.http.live import live
 
 SCRIPT = "def evaluate(output, reference):\n    return output == reference\n"
@@ -36,7 +36,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with live(tmp_path_factory.mktemp("store"), Settings(folders=(results,))) as found, found.client() as client:
+    with live(tmp_path_factory.mktemp("store"), ServiceSettings(folders=(results,))) as found, found.client() as client:
         yield client
 
 
@@ -204,7 +204,7 @@ def test_a_folder_of_somebody_else_is_shown_or_refused(results: Path, tmp_path: 
         put(started=when, finished=when, state="unfinished")
     put(summary=[1], evaluator=[], dataset=None, sandbox=3)
     put(summary={**summary, "rows": 10**400, "mean": "x"})
-    with live(tmp_path / "store", Settings(folders=(tmp_path,))) as found, found.client() as client:
+    with live(tmp_path / "store", ServiceSettings(folders=(tmp_path,))) as found, found.client() as client:
         assert len(client.get("/v1/runs", params={"count": 200}).json()["items"]) >= len(names) - 1
         for page in ("/runs", *(f"/{kind}/folder~{name}" for name in names for kind in ("v1/runs", "runs"))):
             reply = client.get(page)

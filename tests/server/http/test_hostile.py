@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from runner.server.http import middleware
-from runner.server.http.authentication import LOCAL, Entry
-from runner.server.http.connection import Connection
-from runner.server.service.settings import Settings
+from runner.server.http.authentication import LOCAL, AuthMiddleware
+from runner.server.http.connection import HttpProtocol
+from runner.server.service.settings import ServiceSettings
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, DISTANCE, SHELL, Hostile, scripts
 from tests.server.http.live import Live, finished, live
 from tests.server.http.served import PATIENCE
@@ -209,11 +209,11 @@ def test_a_request_that_is_no_http(server: Live, name: str) -> None:
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A server that waits for nobody, and lets little in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Connection, "seconds", 0.5)
-        patch.setattr(Connection, "stuck_seconds", 0.5)
+        patch.setattr(HttpProtocol, "seconds", 0.5)
+        patch.setattr(HttpProtocol, "stuck_seconds", 0.5)
         patch.setattr(middleware, "PATIENCE", 0.5)
-        entry = Entry(TOKEN, LOCAL)
-        bounds = Settings(dataset_bytes=1000, body_bytes=2000, script_bytes=500)
+        entry = AuthMiddleware(TOKEN, LOCAL)
+        bounds = ServiceSettings(dataset_bytes=1000, body_bytes=2000, script_bytes=500)
         with live(tmp_path_factory.mktemp("slow"), bounds, entry) as found:
             yield found
 
@@ -237,7 +237,7 @@ def test_a_client_that_says_no_more_is_left(slow: Live, begun: bytes) -> None:
 def test_who_waits_before_the_next_request_is_not_hung_up_on(slow: Live) -> None:
     host, _, port = slow.url.removeprefix("http://").partition(":")
     with contextlib.closing(HTTPConnection(host, int(port), timeout=PATIENCE)) as made:
-        for wait in (0.0, 4 * Connection.seconds, 4 * Connection.seconds):
+        for wait in (0.0, 4 * HttpProtocol.seconds, 4 * HttpProtocol.seconds):
             time.sleep(wait)
             made.request("GET", "/healthz")
             assert made.getresponse().read() == b'{"status":"ok"}'

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from runner.server.http.authentication import Entry
+from runner.server.http.authentication import AuthMiddleware
 from tests.server.http.live import live
 
 PYTHON = """
@@ -144,7 +144,7 @@ def test_with_a_secret_it_takes_what_is_signed_and_nothing_else(tmp_path: Path) 
         seal = hmac.new(key.encode(), f"{int(made)}.".encode() + text, "sha256").hexdigest()
         return {"x-langfuse-signature": f"t={int(made)},v1={seal}", "content-type": "application/json"}
 
-    with live(tmp_path, entry=Entry("t" * 20, signing=secret)) as server, server.client() as client:
+    with live(tmp_path, entry=AuthMiddleware("t" * 20, signing=secret)) as server, server.client() as client:
 
         def status(headers: dict[str, str], address: str = "/v1/langfuse/execute") -> int:
             return client.post(address, content=body, headers=headers).status_code

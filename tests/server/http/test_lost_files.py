@@ -9,8 +9,8 @@ import pytest
 
 from runner.results.store import open_store
 from runner.results.store.errors import StoreError
-from runner.runs.pool.pool import Pool
-from runner.server.service.errors import translated
+from runner.runs.pool.pool import WorkerPool
+from runner.server.service.errors import translate_error
 from runner.server.service.service import Service
 from tests.results.store.making import new_run, result, segment
 
@@ -25,7 +25,7 @@ async def test_a_lost_file_of_results_is_told(tmp_path: Path, lose: Callable[[Pa
             store.set_run(one, state="finished")
         lose(store.segments(id)[0].path)
 
-        service = Service(store, Pool())
+        service = Service(store, WorkerPool())
         for work in (
             service.download(id, "jsonl"),
             service.download(id, "csv"),
@@ -34,6 +34,6 @@ async def test_a_lost_file_of_results_is_told(tmp_path: Path, lose: Callable[[Pa
         ):
             with pytest.raises(StoreError, match="delete the run") as caught:
                 await work
-            problem = translated(caught.value)
+            problem = translate_error(caught.value)
             assert problem is not None
             assert (problem.kind, problem.status, problem.retryable) == ("store-damaged", 500, False)

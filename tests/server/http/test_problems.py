@@ -13,10 +13,10 @@ import pytest
 
 from runner.core.errors import ColumnsError, ServerError
 from runner.results.store.errors import InUseError, StoreError, VersionConflictError
-from runner.runs.pool.types import BusyError
+from runner.runs.pool.types import PoolBusyError
 from runner.server.http.middleware import _HEADERS
-from runner.server.http.v1.langfuse import RETRIED
-from runner.server.service.errors import KINDS, ServiceError, translated
+from runner.server.http.v1.langfuse import RETRY_STATUSES
+from runner.server.service.errors import KINDS, ServiceError, translate_error
 from runner.server.service.types import RunEvent
 from tests.server.http.live import Live
 from tests.server.http.test_langfuse import PYTHON, asked
@@ -32,7 +32,7 @@ def _instance(kind: type[Exception]) -> Exception:
     """One with a message, whatever its constructor wants."""
     versions: Any = SimpleNamespace(version="1" * 64)
     ready: dict[type[Exception], Callable[[], Exception]] = {
-        BusyError: lambda: BusyError(2.0),
+        PoolBusyError: lambda: PoolBusyError(2.0),
         ServiceError: lambda: ServiceError("stopping", "why"),
         ColumnsError: lambda: ColumnsError("why", {"output": "answer"}),
         InUseError: lambda: InUseError("why", ("r1",)),
@@ -118,9 +118,9 @@ def _count(client: httpx.Client, route: str, status: int) -> float:
 def test_every_error_is_a_reply_as_any_other(
     server: Live, client: httpx.Client, log: _Log, monkeypatch: pytest.MonkeyPatch, error: Exception, route: str
 ) -> None:
-    known = translated(error)
+    known = translate_error(error)
     status = known.status if known else 500
-    if route == "/v1/langfuse/execute" and known and known.retryable and status not in RETRIED:
+    if route == "/v1/langfuse/execute" and known and known.retryable and status not in RETRY_STATUSES:
         status = 500
     before = _count(client, route, status)
     with monkeypatch.context() as patch:
@@ -130,7 +130,7 @@ def test_every_error_is_a_reply_as_any_other(
     assert {name: reply.headers.get(name) for name in _HEADERS} == _HEADERS
     assert "default-src 'self'" in reply.headers["content-security-policy"]
     assert _count(client, route, status) == before + 1
-    assert ("retry-after" in reply.headers) == isinstance(error, BusyError)
+    assert ("retry-after" in reply.headers) == isinstance(error, PoolBusyError)
     if route != "/runs/{run_id}":
         assert reply.json()["type"].removeprefix("/problems/") in KINDS
     tracebacks = [one for one in log.records if one.exc_info]
@@ -148,7 +148,7 @@ def test_every_error_of_a_tool_is_told_to_the_agent(
     assert reply.status_code == 200, reply.text
     assert reply.json()["result"]["isError"]
     assert {name: reply.headers.get(name) for name in _HEADERS} == _HEADERS
-    assert len([one for one in log.records if one.exc_info]) == (translated(error) is None)
+    assert len([one for one in log.records if one.exc_info]) == (translate_error(error) is None)
 
 
 def test_a_full_pool_is_told_as_one(
@@ -165,7 +165,7 @@ def test_a_full_pool_is_told_as_one(
     assert not log.records
 
 
-@pytest.mark.parametrize("error", [BusyError(1.0), StoreError("x"), OSError(5, "x")], ids=repr)
+@pytest.mark.parametrize("error", [PoolBusyError(1.0), StoreError("x"), OSError(5, "x")], ids=repr)
 def test_a_reply_that_breaks_off_is_no_whole_one(
     server: Live, client: httpx.Client, log: _Log, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -183,7 +183,7 @@ def test_a_reply_that_breaks_off_is_no_whole_one(
             pass
     ours = [one for one in log.records if one.name == "evalcell.server"]
     assert [one.getMessage().split(":")[0] for one in ours] == [
-        "GET /v1/runs/r1/events broke off" if translated(error) else "GET /v1/runs/r1/events failed"
+        "GET /v1/runs/r1/events broke off" if translate_error(error) else "GET /v1/runs/r1/events failed"
     ]
-    assert len([one for one in log.records if one.exc_info]) == (translated(error) is None)
+    assert len([one for one in log.records if one.exc_info]) == (translate_error(error) is None)
     assert json.loads(client.get("/healthz").text)["status"] == "ok"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner.results.store.types import RunSpec
-from runner.server.service.settings import Settings
+from runner.server.service.settings import ServiceSettings
 from tests.server.http.live import Live, live
 from tests.server.http.served import PATIENCE
 
@@ -20,7 +20,7 @@ LOOPS = "def evaluate(output):\n    while True:\n        pass\n"
 @pytest.fixture
 def narrow(tmp_path: Path) -> Iterator[Live]:
     """A server with room for one run, and two that wait."""
-    with live(tmp_path, Settings(runs=1, waiting=2)) as found, found.client() as client:
+    with live(tmp_path, ServiceSettings(runs=1, waiting=2)) as found, found.client() as client:
         client.post("/v1/evaluators", json={"name": "loops", "source": LOOPS})
         yield found
 

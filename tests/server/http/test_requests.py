@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from runner.server.http.authentication import Entry
+from runner.server.http.authentication import AuthMiddleware
 from tests.server.http.live import live
 from tests.server.http.test_http import problem
 
@@ -90,7 +90,7 @@ def test_a_body_that_is_missing_and_steps_that_are_addresses(client: httpx.Clien
 
 
 def test_only_who_has_the_token_is_told_versions(tmp_path: Path) -> None:
-    with live(tmp_path, entry=Entry("a-token-of-enough-letters")) as server:
+    with live(tmp_path, entry=AuthMiddleware("a-token-of-enough-letters")) as server:
         assert httpx.get(f"{server.url}/readyz").json() == {"ready": True}
         token = {"authorization": "Bearer a-token-of-enough-letters"}
         assert "wasmtime" in httpx.get(f"{server.url}/readyz", headers=token).json()["sandboxes"]["wasm"]

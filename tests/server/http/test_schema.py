@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode, checks
 
 from runner.results.store import open_store
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 from runner.server.http.app import create_app
 from runner.server.service.service import Service
 from tests.server.http.live import Live, live
@@ -22,7 +22,7 @@ from tests.server.http.live import Live, live
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("document")
     with open_store(f"sqlite:///{folder / 'store.sqlite'}", folder) as store:
-        return create_app(Service(store, Pool())).openapi()
+        return create_app(Service(store, WorkerPool())).openapi()
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

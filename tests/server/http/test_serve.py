@@ -17,7 +17,7 @@ import pytest
 from runner.results.store import open_store
 from runner.results.store.errors import StoreFullError
 from runner.server.http import token
-from runner.server.http.server_lock import taken
+from runner.server.http.server_lock import scrub_environment
 from tests.server.http.served import Served
 
 
@@ -112,7 +112,7 @@ def test_the_limits_of_the_store_outlast_the_start_and_credentials_do_not(
     given = {"EVALCELL_STORE_MB": "1", "E2B_API_KEY": "k", "EVALCELL_DATABASE_URL": "sqlite://", "STRANGE": "x"}
     monkeypatch.setattr(os, "environ", dict(os.environ) | given)
     with open_store(f"sqlite:///{tmp_path / 'store.sqlite'}", tmp_path) as store:
-        every = taken()
+        every = scrub_environment()
         assert given.items() <= every.items()
         assert given.keys() & os.environ.keys() == {"EVALCELL_STORE_MB"}
         with pytest.raises(StoreFullError, match="EVALCELL_STORE_MB"):
@@ -153,12 +153,12 @@ def test_what_cannot_be_kept_is_refused_at_the_start(
 
 
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    made, new = token.kept(tmp_path)
+    made, new = token.load_or_create_token(tmp_path)
     assert new
-    assert token.kept(tmp_path) == (made, False)
+    assert token.load_or_create_token(tmp_path) == (made, False)
     (tmp_path / "token").chmod(0o644)
     with pytest.raises(Exception, match="can be read by others"):
-        token.kept(tmp_path)
+        token.load_or_create_token(tmp_path)
 
 
 @pytest.mark.rotating("starts of the server", "server", "cli")

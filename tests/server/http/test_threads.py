@@ -50,7 +50,7 @@ def test_clients_that_hang_up_pile_up_no_threads(server: Live, slow: bool, most:
         assert ended.wait(PATIENCE)
 
     def threaded(call: Callable[[int], None], number: int) -> asyncio.Task[None]:
-        return asyncio.create_task((server.service._slowly if slow else base.threaded)(call, number))
+        return asyncio.create_task((server.service._slowly if slow else base.call_in_thread)(call, number))
 
     async def hang_up() -> None:
         for number in range(most + 10):

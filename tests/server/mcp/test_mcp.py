@@ -20,7 +20,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from runner.server.http.authentication import Entry
+from runner.server.http.authentication import AuthMiddleware
 from runner.server.mcp.replies import MOST, as_reply
 from tests.server.http.live import Live, live
 from tests.server.mcp.agent import RIGHT, ROWS, ToolFailedError, call, write_an_evaluator
@@ -30,7 +30,7 @@ TOKEN = "a-token-of-enough-letters"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with live(tmp_path_factory.mktemp("mcp"), entry=Entry(TOKEN)) as found:
+    with live(tmp_path_factory.mktemp("mcp"), entry=AuthMiddleware(TOKEN)) as found:
         yield found
 
 

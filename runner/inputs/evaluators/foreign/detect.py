@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable, suggestion
+from runner.core.text import list_names, printable, suggestion
 from runner.inputs.evaluators.foreign.module import ScriptModule, SeveralError, read_python
 from runner.inputs.evaluators.foreign.registry import every, find
-from runner.inputs.evaluators.foreign.types import DATA, INLINE, ForeignDialect, Found
+from runner.inputs.evaluators.foreign.types import DATA, INLINE, DialectMatch, ForeignDialect
 from sandboxes.base import Language
 from sandboxes.wording import Setting
 
 
-class Reading(NamedTuple):
+class DialectReading(NamedTuple):
     """A script, read as one of a dialect."""
 
     dialect: ForeignDialect
-    found: Found
+    found: DialectMatch
 
 
 def detect(
     source: str, where: str, language: Language, dialect: str | None = None, entry: str | None = None
-) -> Reading | None:
+) -> DialectReading | None:
     """
     What a script is read as; None if it is of no dialect.
 
@@ -33,13 +33,13 @@ def detect(
     if entry == DATA:
         from runner.inputs.evaluators.foreign.dialects.openai import read_grader
 
-        return Reading(find("openai"), read_grader(source, where))
+        return DialectReading(find("openai"), read_grader(source, where))
     if asked is not None and language not in asked.languages:
         raise EvaluatorError(f"{where}: {asked.title} is not written in {language}; leave the dialect out")
     if entry == INLINE:
         from runner.inputs.evaluators.foreign.dialects.promptfoo import read_inline
 
-        return Reading(find("promptfoo"), read_inline(source, where, language))
+        return DialectReading(find("promptfoo"), read_inline(source, where, language))
     candidates = [asked] if asked is not None else [d for d in every() if language in d.languages]
     if not candidates:
         return None
@@ -57,7 +57,7 @@ def detect(
             several = error
             continue
         if found is not None:
-            readings.append(Reading(one, found))
+            readings.append(DialectReading(one, found))
     readings = [reading for reading in readings if reading.found.sure] or readings
     if several is not None and not (readings and (readings[0].found.sure or not several.sure)):
         raise several
@@ -65,8 +65,8 @@ def detect(
         names = [reading.dialect.name for reading in readings]
         entries = dict.fromkeys(f"{where}:{reading.found.entry}" for reading in readings)
         which = f'{Setting("dialect", names[0])}, or in its header, [tool.evalcell], dialect = "{names[0]}"'
-        which = listed(entries) if len(entries) > 1 else which
-        raise SeveralError(f"{where} could be a script for {listed(names)}; say which: {which}")
+        which = list_names(entries) if len(entries) > 1 else which
+        raise SeveralError(f"{where} could be a script for {list_names(names)}; say which: {which}")
     if not readings and asked is not None:
         raise EvaluatorError(_none(module, where, asked, entry))
     return readings[0] if readings else None
@@ -77,7 +77,10 @@ def _none(module: ScriptModule, where: str, asked: ForeignDialect, entry: str | 
     known = [*module.functions, *module.classes, *module.values]
     name = printable(entry or "", 60)
     if entry is not None and module.called(entry) is None and entry not in known:
-        return f"{where} has no function `{name}`{suggestion(entry, known)}: it defines {listed(known, 6) or 'nothing'}"
+        return (
+            f"{where} has no function `{name}`{suggestion(entry, known)}: it defines "
+            f"{list_names(known, 6) or 'nothing'}"
+        )
     marks = f"; {asked.marks}" if asked.marks else ""
     if entry is not None:
         function = module.called(entry)
@@ -89,6 +92,6 @@ def _none(module: ScriptModule, where: str, asked: ForeignDialect, entry: str | 
     if not known:
         return f"{where} defines nothing, and so is not {asked.title}{marks}"
     return (
-        f"{where}: no one of what it defines ({listed(known, 6)}) is sure to be {asked.title}{marks}; name it: "
+        f"{where}: no one of what it defines ({list_names(known, 6)}) is sure to be {asked.title}{marks}; name it: "
         f"`{where}:NAME`, or leave the dialect out"
     )

@@ -16,8 +16,8 @@ from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, is_reference, plain_name
 from runner.inputs.evaluators.entries import python_entries, which
 from runner.inputs.evaluators.entrypoint import NAME
-from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, read_python
-from runner.inputs.evaluators.foreign.reads import Key, keys_of
+from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule, read_python
+from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
 from runner.inputs.evaluators.foreign.summaries import takes_lists
 from runner.inputs.evaluators.python_signature import CallableNode, expression, key_of, parse
 
@@ -35,7 +35,7 @@ _ANSWERS |= {"truth", "true", "actuals", "gold"}
 """Last words of names of right answers; a list, where another parameter is the outputs."""
 
 
-def reads_object(module: ScriptModule, function: Function, name: str, keys: Collection[str]) -> bool | None:
+def reads_object(module: ScriptModule, function: ModuleFunction, name: str, keys: Collection[str]) -> bool | None:
     """
     True if the function looks into the parameter for one of the keys, None if it does not use it, else False.
 
@@ -54,13 +54,13 @@ def reads_object(module: ScriptModule, function: Function, name: str, keys: Coll
     return False if used else None
 
 
-def row_keys(module: ScriptModule, entry: str, name: str) -> list[Key]:
+def row_keys(module: ScriptModule, entry: str, name: str) -> list[ReadKey]:
     """The keys that a function reads of a parameter, also by functions of the script that it hands it to."""
     found: dict[str, bool] = {}
     for node, own in holders(module, entry, name):
         for key in keys_of(node, own):
             found[key.name] = key.required and found.get(key.name, True)
-    return [Key(*each) for each in found.items()]
+    return [ReadKey(*each) for each in found.items()]
 
 
 def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:

@@ -27,7 +27,7 @@ _ASKS_PROCESS = re.compile(r"(?<![\w$.])process\s*(?:\?\.|[.\[])")
 _OWN_PROCESS = re.compile(
     r"(?<![\w$.])(?:const|let|var|function|class|import)\s{1,9}(?:[\w$]{1,80}\s*,|\*\s*as)?\s{0,9}(?:\{[^{}]{0,400})?\bprocess\b"
 )
-HIDDEN = "<evalcell>"
+GUEST_FILE = "<evalcell>"
 """The file of our part's frames, which tracebacks leave out."""
 
 
@@ -50,7 +50,7 @@ def python_program(part: str, entry: str, source: str, *beside: str, **options: 
     return (
         "import sys, types\n"
         f"_part = sys.modules[{_MODULE!r}] = types.ModuleType({_MODULE!r})\n"
-        f"exec(compile({python_part(*beside, part)!r}, {HIDDEN!r}, 'exec', dont_inherit=True), _part.__dict__)\n"
+        f"exec(compile({python_part(*beside, part)!r}, {GUEST_FILE!r}, 'exec', dont_inherit=True), _part.__dict__)\n"
         f"globals()[{entry!r}] = _part.strict(_part.wrap(**{given!r}))\n"
     )
 
@@ -68,7 +68,7 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
         return _exported(f"{text}\n", f"evalcellPart({name}, null, {json.dumps(source)})", 0)
     from runner.inputs.evaluators.foreign.javascript import RUNNER, read_javascript
     from runner.inputs.evaluators.typescript.members import members_named, owner_of
-    from runner.inputs.evaluators.typescript.parse import Module
+    from runner.inputs.evaluators.typescript.parse import TypeScriptModule
 
     module = read_javascript(source, entry)
     self, before = "() => import(import.meta.url)", _process(source)
@@ -78,7 +78,7 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
         f"() => {entry}" if entry in module.functions and entry.isidentifier() and entry != "default" else "() => null"
     )
     given = f", {json.dumps(options)}" if options else ""
-    script = Module(source)
+    script = TypeScriptModule(source)
     if "." in entry and (member := members_named(script, RUNNER).get(entry)) is not None:
         own = f"async () => {{ const owner = {owner_of(member)}; return (...given) => owner[{member.key}](...given); }}"
     source = script.runnable
@@ -98,9 +98,9 @@ def _process(source: str) -> str:
 
 def common_start(source: str) -> str:
     """What a CommonJS module expects to be there, for the beginning of its first line."""
-    from runner.inputs.evaluators.foreign.javascript import BUILT_IN, REQUIRED
+    from runner.inputs.evaluators.foreign.javascript import BUILT_IN, REQUIRE_CALL
 
-    names = {found[2].removeprefix("node:") for found in REQUIRED.finditer(source)} & {*BUILT_IN}
+    names = {found[2].removeprefix("node:") for found in REQUIRE_CALL.finditer(source)} & {*BUILT_IN}
     imports = "".join(f"import evalcell_{each} from 'node:{each}';" for each in sorted(names))
     known = ",".join(f"{each}:evalcell_{each}" for each in sorted(names))
     return (

@@ -7,14 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import shown
+from runner.core.text import describe
 from runner.core.types import Parameter
-from runner.inputs.evaluators.foreign.module import PATTERN, Class, Function, ScriptModule
+from runner.inputs.evaluators.foreign.module import PATTERN, Class, ModuleFunction, ScriptModule
 from runner.inputs.evaluators.typescript.members import members_named, methods_of
 from runner.inputs.evaluators.typescript.object_type import pattern_key
-from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module
+from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, TypeScriptModule
 from runner.inputs.evaluators.typescript.signature import read_script
-from sandboxes.deno.modules import CLOSED, OPEN, PURE, import_problem
+from sandboxes.deno.modules import CLOSED_MODULES, OPEN, PURE, import_problem
 from sandboxes.errors import SandboxUnavailableError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ BUILT_IN = (
     "zlib",
 )
 """What a CommonJS module may require: the modules of Node that need no permission."""
-REQUIRED = re.compile(r"""\brequire\s*\(\s*(["'])([^"'\\\n]{1,200})\1\s*\)""")
+REQUIRE_CALL = re.compile(r"""\brequire\s*\(\s*(["'])([^"'\\\n]{1,200})\1\s*\)""")
 PAGES = ("evaluate", "performEval")
 """Functions that pages of tools call without an export."""
 RUNNER = "evaluateRun"
@@ -78,18 +78,18 @@ def read_javascript(source: str, where: str) -> ScriptModule:
     if RUNNER in source:
         _add_runners(script, module)
     if module.is_common:
-        for required in REQUIRED.finditer(source):
+        for required in REQUIRE_CALL.finditer(source):
             if required[2].removeprefix("node:") not in BUILT_IN:
                 line = source.count("\n", 0, required.start()) + 1
-                name = shown(required[2], 60)
+                name = describe(required[2], 60)
                 plain = required[2].removeprefix("node:")
-                of_node = plain in (*CLOSED.split(), *PURE.split())
+                of_node = plain in (*CLOSED_MODULES.split(), *PURE.split())
                 why = import_problem(f"node:{plain}" if of_node else required[2]) or f"it is not there; {OPEN}"
                 raise EvaluatorError(f"{where}:{line}: {name} cannot be required: {why}")
     return module
 
 
-def _add_runners(script: Module, module: ScriptModule) -> None:
+def _add_runners(script: TypeScriptModule, module: ScriptModule) -> None:
     """What has LangSmith's method, by the name of its class or object; a class that needs arguments, without it."""
     for name, one in members_named(script, RUNNER).items():
         owner, _, method = name.partition(".")
@@ -102,7 +102,7 @@ def _add_runners(script: Module, module: ScriptModule) -> None:
             module.classes.setdefault(name, Class(name, (), {}, kind_node.start_point.row + 1))
 
 
-def _function(script: Module, node: Node, name: str) -> Function | None:
+def _function(script: TypeScriptModule, node: Node, name: str) -> ModuleFunction | None:
     node = script.resolved(node)
     if node.type not in FUNCTIONS and (node.type != "method_definition" or node.children[0].type in ("get", "set")):
         return None
@@ -120,16 +120,16 @@ def _function(script: Module, node: Node, name: str) -> Function | None:
             parts = tuple(key for part in pattern.named_children if (key := pattern_key(script, part)))
         required = each.type == "required_parameter" and each.child_by_field_name("value") is None
         parameters.append(Parameter(name=text, required=required or alone is not None))
-    return Function(name, tuple(parameters), False, node.start_point.row + 1, parts=parts)
+    return ModuleFunction(name, tuple(parameters), False, node.start_point.row + 1, parts=parts)
 
 
-def _common(script: Module, module: ScriptModule) -> dict[str, Function] | None:
+def _common(script: TypeScriptModule, module: ScriptModule) -> dict[str, ModuleFunction] | None:
     """
     What a CommonJS module exports: `default` for `module.exports` itself. None for a script that is none.
 
     What may be a function when it is run is one of the module's values.
     """
-    found: dict[str, Function] = {}
+    found: dict[str, ModuleFunction] = {}
     common = False
     left = [script.root]
     while left:
@@ -174,9 +174,9 @@ def _exports(text: str) -> str | None:
     return None if match is None else match[2] or match[3] or "default"
 
 
-def _object(script: Module, node: Node) -> dict[str, Function]:
+def _object(script: TypeScriptModule, node: Node) -> dict[str, ModuleFunction]:
     """The functions of `module.exports = { a, b: …, c() {} }`."""
-    found: dict[str, Function] = {}
+    found: dict[str, ModuleFunction] = {}
     if script.resolved(node).type != "object":
         return found
     for part in script.resolved(node).named_children[:_MOST]:
@@ -192,6 +192,6 @@ def _object(script: Module, node: Node) -> dict[str, Function]:
     return found
 
 
-def _add(found: dict[str, Function], script: Module, node: Node, name: str) -> None:
+def _add(found: dict[str, ModuleFunction], script: TypeScriptModule, node: Node, name: str) -> None:
     if function := _function(script, node, name):
         found[name] = function

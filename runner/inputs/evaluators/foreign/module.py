@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, whole
+from runner.core.text import list_names, whole
 from runner.core.types import Parameter
 from runner.inputs.evaluators.entries import callers_of, python_entries
 from runner.inputs.evaluators.entrypoint import naming
@@ -35,7 +35,7 @@ class SeveralError(EvaluatorError):
     """True where they have the marks of a tool's package, which counts more than what looks alike."""
 
 
-class Function(NamedTuple):
+class ModuleFunction(NamedTuple):
     """One function of a script, or a method of a class."""
 
     name: str
@@ -73,7 +73,7 @@ class Class(NamedTuple):
     name: str
     bases: tuple[str, ...]
     """Whole names, as far as imports tell them: `deepeval.metrics.BaseMetric`."""
-    methods: dict[str, Function]
+    methods: dict[str, ModuleFunction]
     line: int
 
 
@@ -84,7 +84,7 @@ class ScriptModule:
     source: str
     where: str
     """Its file, for messages."""
-    functions: dict[str, Function] = field(default_factory=dict)
+    functions: dict[str, ModuleFunction] = field(default_factory=dict)
     classes: dict[str, Class] = field(default_factory=dict)
     imports: dict[str, str] = field(default_factory=dict)
     """By the name in the script, what it stands for: `autoevals.Score`."""
@@ -99,7 +99,7 @@ class ScriptModule:
     is_common: bool = False
     """True for a CommonJS module."""
 
-    def called(self, entry: str) -> Function | None:
+    def called(self, entry: str) -> ModuleFunction | None:
         """The function of a name, or the method of `Class.method`."""
         name, dot, method = entry.partition(".")
         if not dot:
@@ -149,7 +149,7 @@ def read_python(source: str, where: str) -> ScriptModule:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 module.functions[name] = function_of(node, name)
             case ast.Lambda():
-                module.functions[name] = Function(name, parameters(node.args), False, node.lineno)
+                module.functions[name] = ModuleFunction(name, parameters(node.args), False, node.lineno)
             case ast.ClassDef():
                 module.classes[name] = _class(module, node)
             case ast.Import(names=names):
@@ -162,15 +162,15 @@ def read_python(source: str, where: str) -> ScriptModule:
                 module.values[name] = node
     for name, entry in python_entries(tree.body).items() if module.values else ():
         if name in module.values:  # what a call makes is called as functions are
-            made = Function(name, entry.parameters, entry.accepts_any, entry.line, docstring=entry.docstring)
+            made = ModuleFunction(name, entry.parameters, entry.accepts_any, entry.line, docstring=entry.docstring)
             module.functions[name] = made
     return module
 
 
-def needed(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
+def required_packages(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
     """The vendor's packages that the script needs: those of which it uses more than there are stubs for."""
     known = {**module.imports, **dict(imports_inside(module))}
-    used = {name for node in module.nodes() if (name := dotted(node)) and "." in name}
+    used = {name for node in module.nodes() if (name := dotted_name(node)) and "." in name}
     wholes = [*known.values(), *(module.whole_name(name) for name in used if name.partition(".")[0] in known)]
     # What is looked up in a stub's own members is its part: `braintrust.Score.from_dict`.
     members = tuple(f"{one}." for one in stubs if not any(other.startswith(f"{one}.") for other in stubs))
@@ -194,13 +194,15 @@ def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title
         found = dict(sorted(found.items(), key=lambda one: one[0] in last))
         first = next(iter(found))
         raise SeveralError(
-            f"{module.where} has {listed(found, 6)}, and each is {title}; say which: "
+            f"{module.where} has {list_names(found, 6)}, and each is {title}; say which: "
             f'{naming(module.where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
         )
     return next(iter(found.items()), None)
 
 
-def instances(module: ScriptModule, kinds: Mapping[str, Function], functions: bool = False) -> dict[str, Function]:
+def instances(
+    module: ScriptModule, kinds: Mapping[str, ModuleFunction], functions: bool = False
+) -> dict[str, ModuleFunction]:
     """
     The classes, and by their names what the script makes of them at its top level: `metric = Contains("a")`.
 
@@ -224,7 +226,7 @@ def maker_of(module: ScriptModule, name: str) -> str:
             kind in module.classes
         ):
             return f"{kind}.{method}"
-    return dotted(value.func) if isinstance(value, ast.Call) else name
+    return dotted_name(value.func) if isinstance(value, ast.Call) else name
 
 
 def arguments_of(module: ScriptModule, name: str, depth: int = 0) -> tuple[str, ...]:
@@ -249,7 +251,7 @@ def refuse_arguments(module: ScriptModule, name: str) -> None:
     if names := arguments_of(module, name):
         made = f"metric = {name}({', '.join(f'{one}=…' for one in names)})"
         raise EvaluatorError(
-            f"{module.where}:{module.classes[name].line}: {name} needs {listed(names)} to be made; add "
+            f"{module.where}:{module.classes[name].line}: {name} needs {list_names(names)} to be made; add "
             f"`{made}`, with your values, to the end of the script, and name that: {naming(module.where, 'metric')}"
         )
 
@@ -275,8 +277,8 @@ def _class(module: ScriptModule, node: ast.ClassDef) -> Class:
     return Class(node.name, bases, methods, node.lineno)
 
 
-def function_of(node: FunctionNode, name: str) -> Function:
-    return Function(
+def function_of(node: FunctionNode, name: str) -> ModuleFunction:
+    return ModuleFunction(
         name,
         parameters(node.args),
         node.args.kwarg is not None,
@@ -286,7 +288,7 @@ def function_of(node: FunctionNode, name: str) -> Function:
     )
 
 
-def dotted(node: ast.AST) -> str:
+def dotted_name(node: ast.AST) -> str:
     """The name that stands there: `braintrust.Eval`; nothing for other expressions."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -300,5 +302,5 @@ def _names(nodes: list[ast.expr]) -> Iterator[str]:
     for node in nodes:
         while isinstance(node, ast.Call | ast.Subscript):
             node = node.func if isinstance(node, ast.Call) else node.value
-        if name := dotted(node):
+        if name := dotted_name(node):
             yield name

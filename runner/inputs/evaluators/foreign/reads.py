@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from runner.core.types import Evaluator, Parameter
-from runner.inputs.evaluators.foreign.module import Function, ScriptModule, read_python
+from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, read_python
 from runner.inputs.evaluators.python_signature import (
     CallableNode,
     FunctionNode,
@@ -24,7 +24,7 @@ _HANDED = 3
 """Functions through which an object is followed, one from the next."""
 
 
-class Key(NamedTuple):
+class ReadKey(NamedTuple):
     """A key of an object that a function reads by its name."""
 
     name: str
@@ -69,7 +69,7 @@ def asks(module: ScriptModule, entry: str, name: str) -> bool:
     return True
 
 
-def needs(module: ScriptModule, function: Function, reference: str) -> set[str]:
+def needs(module: ScriptModule, function: ModuleFunction, reference: str) -> set[str]:
     """The words of a row that a function needs beside the output; `reference` is the tool's own name for one."""
     own = {"reference": reference, "input": "input"}
     found = {word for word, name in own.items() if name in function.required and uses(module, function.name, name)}
@@ -116,7 +116,7 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
         return []
     own = {parameter, *names}
     found: dict[str, None] = {}
-    for node in reached(parse(evaluator.source, evaluator.name), evaluator.entry or evaluator.called):
+    for node in reached_nodes(parse(evaluator.source, evaluator.name), evaluator.entry or evaluator.called):
         if (read := key_of(node)) is None or read[2] == "in":
             continue
         value, key, _ = read
@@ -129,7 +129,7 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
     return list(found)
 
 
-def reached(tree: ast.Module, entry: str) -> Iterator[ast.AST]:
+def reached_nodes(tree: ast.Module, entry: str) -> Iterator[ast.AST]:
     """What stands in the function or class that is called, and in those of the script that it names; else all."""
     known = names_of(tree.body)
     left, seen = [entry.partition(".")[0]], set[str]()
@@ -208,7 +208,7 @@ def case_reads(module: ScriptModule, entry: str, methods: Collection[str]) -> di
     return {attr: needed for attr, needed in found.items() if attr not in stored and not attr.startswith("_")}
 
 
-def keys(module: ScriptModule, entry: str, *objects: str) -> list[Key]:
+def keys(module: ScriptModule, entry: str, *objects: str) -> list[ReadKey]:
     """The keys that a function reads of objects, each as it is written there: `example.outputs`, `kwargs`."""
     function = module.definition(entry)
     return [] if function is None else keys_of(function, *objects)
@@ -237,7 +237,7 @@ def mentions(module: ScriptModule, name: str) -> bool:
     return re.search(rf"(?<!\w){name}(?!\w)", module.source) is not None
 
 
-def keys_of(function: CallableNode, *objects: str) -> list[Key]:
+def keys_of(function: CallableNode, *objects: str) -> list[ReadKey]:
     """As `keys`, of a function as it is written."""
     found: dict[str, None] = {}
     objects = _named(function, objects)
@@ -249,7 +249,7 @@ def keys_of(function: CallableNode, *objects: str) -> list[Key]:
                 found[key] = None
             if how != "index":
                 optional.add(key)
-    return [Key(name, name not in optional) for name in found]
+    return [ReadKey(name, name not in optional) for name in found]
 
 
 def _required(function: FunctionNode) -> set[str]:

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable, suggestion
+from runner.core.text import list_names, printable, suggestion
 from runner.inputs.evaluators.entrypoint import NATIVE
 from runner.inputs.evaluators.foreign.types import ForeignDialect
 
@@ -42,7 +42,7 @@ def find(name: str) -> ForeignDialect:
     """The dialect of a name. Raises EvaluatorError."""
     if name not in _MODULES:
         near = suggestion(name, names())
-        raise EvaluatorError(f"there is no dialect {printable(name, 60)!r}{near}; known are {listed(names(), 40)}")
+        raise EvaluatorError(f"there is no dialect {printable(name, 60)!r}{near}; known are {list_names(names(), 40)}")
     found: ForeignDialect = import_module(_MODULES[name]).DIALECT
     return found
 

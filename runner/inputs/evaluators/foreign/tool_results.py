@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from runner.inputs.evaluators.foreign.module import ScriptModule, dotted, imports_inside
+from runner.inputs.evaluators.foreign.module import ScriptModule, dotted_name, imports_inside
 from runner.inputs.evaluators.python_signature import CallableNode, FunctionNode, own_nodes
 
 RESULTS = {
@@ -30,7 +30,9 @@ def tool_of(module: ScriptModule, entry: str) -> str | None:
     known = {**module.imports, **dict(imports_inside(module))}
     for node in _makers(module, entry):
         for one in ast.walk(node):
-            first, dot, rest = dotted(one).partition(".") if isinstance(one, ast.Name | ast.Attribute) else ("", "", "")
+            first, dot, rest = (
+                dotted_name(one).partition(".") if isinstance(one, ast.Name | ast.Attribute) else ("", "", "")
+            )
             package, _, last = f"{known.get(first, '')}{dot}{rest}".partition(".")
             if found := RESULTS.get(last.rpartition(".")[2], {}).get(package):
                 return found

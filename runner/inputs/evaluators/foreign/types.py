@@ -11,7 +11,7 @@ from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, is_
 from sandboxes.base import Language
 
 if TYPE_CHECKING:
-    from runner.inputs.evaluators.foreign.module import Function, ScriptModule
+    from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule
 
 INLINE = "<inline>"
 """The entry of code that stands in a config file: an expression, or lines."""
@@ -35,7 +35,7 @@ def row(columns: Mapping[str, tuple[str, ...]] | None = None, needs: Collection[
 
 
 def row_by_name(
-    function: Function,
+    function: ModuleFunction,
     own: Mapping[str, tuple[str, ...]] | None = None,
     filled: Collection[str] = (),
     read: Collection[Parameter] = (),
@@ -70,7 +70,7 @@ def row_by_name(
 _ROW = row()
 
 
-class Found(NamedTuple):
+class DialectMatch(NamedTuple):
     """What a dialect reads a script as."""
 
     entry: str
@@ -91,8 +91,8 @@ class Found(NamedTuple):
 
     @classmethod
     def of(
-        cls, module: ScriptModule, function: Function, packages: tuple[str, ...] = (), *, sure: bool = False
-    ) -> Found:
+        cls, module: ScriptModule, function: ModuleFunction, packages: tuple[str, ...] = (), *, sure: bool = False
+    ) -> DialectMatch:
         """A script that is called at this function."""
         docstring = module.docstring or function.docstring
         return cls(function.name, signature=function.words, packages=packages, docstring=docstring, sure=sure)
@@ -107,7 +107,7 @@ class ForeignDialect:
     """What a script of it is, with the article: `a promptfoo assertion`."""
     version: int
     """Changes where the same script and row would give another result; part of the evaluator's version."""
-    read: Callable[[ScriptModule, str | None, bool], Found | None]
+    read: Callable[[ScriptModule, str | None, bool], DialectMatch | None]
     """
     What a script is read as, by parsing alone; None if it is none of this dialect.
 

@@ -11,25 +11,25 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable
+from runner.core.text import list_names, printable
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.entries import callers_of, is_abstract
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     Class,
-    Function,
+    ModuleFunction,
     ScriptModule,
     SeveralError,
     arguments_of,
-    dotted,
+    dotted_name,
     function_of,
     instances,
     maker_of,
     only,
     refuse_arguments,
 )
-from runner.inputs.evaluators.foreign.reads import asks, case_reads, keywords, mentions, reached, reads
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
+from runner.inputs.evaluators.foreign.reads import asks, case_reads, keywords, mentions, reached_nodes, reads
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row, row_by_name
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python_signature import FunctionNode, parse
 from sandboxes.wording import Setting
@@ -88,7 +88,7 @@ def dialect(
 ) -> ForeignDialect:
     """A dialect that is read by its vendor's marks, and whose guest part is `sandboxes/guest/foreign/<part>.py`."""
 
-    def read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+    def read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
         return read_marked(module, entry, vendor, title)
 
     def made(evaluator: Evaluator) -> str:
@@ -97,10 +97,10 @@ def dialect(
     return ForeignDialect(name, title, version, read, made, marks, arguments)
 
 
-def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> Found | None:
+def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> DialectMatch | None:
     """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
     candidates = instances(module, dict(_candidates(module, vendor, entry)), vendor.factories)
-    candidates |= {name: Function(name, (), True, call.lineno) for name, call in _made(module, vendor)}
+    candidates |= {name: ModuleFunction(name, (), True, call.lineno) for name, call in _made(module, vendor)}
     inside = made_inside(module, vendor)
     makers = {one: maker_of(module, one) for one in module.values if inside}
     candidates |= {one: inside[maker] for one, maker in makers.items() if maker in inside}
@@ -126,7 +126,7 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
     if model := _asks_model(module, maker_of(module, name), vendor):
         raise EvaluatorError(f"{module.where}:{function.line}: {name} asks a model by {model}, and evalcell calls none")
     words = f"{name}({', '.join(function.names)})" if "." not in function.name else function.words
-    return Found(
+    return DialectMatch(
         name,
         signature=printable(words, 200),
         packages=packages_of(module, vendor),
@@ -138,15 +138,15 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
 
 def _asks_model(module: ScriptModule, name: str, vendor: Vendor) -> str:
     """What a function calls of the package's models, itself or by a function of the script; empty if nothing."""
-    for node in reached(parse(module.source, module.where), name) if vendor.models else ():
-        if isinstance(node, ast.Call) and _is(module.whole_name(dotted(node.func)), vendor.package, vendor.models):
-            return dotted(node.func)
+    for node in reached_nodes(parse(module.source, module.where), name) if vendor.models else ():
+        if isinstance(node, ast.Call) and _is(module.whole_name(dotted_name(node.func)), vendor.package, vendor.models):
+            return dotted_name(node.func)
     return ""
 
 
-def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, Function]:
+def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, ModuleFunction]:
     """By the function or method of the script that makes it: what is decorated as the vendor's inside that."""
-    found: dict[str, Function] = {}
+    found: dict[str, ModuleFunction] = {}
     makers = {name: node for name, node in module.names.items() if name in module.functions}
     for name in module.classes:
         methods = _methods_of(module, name)
@@ -155,7 +155,7 @@ def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, Function]:
     for name, node in makers.items():
         for inner in ast.walk(node) if isinstance(node, FunctionNode) else ():
             if isinstance(inner, FunctionNode) and inner is not node:
-                marks = [dotted(one.func if isinstance(one, ast.Call) else one) for one in inner.decorator_list]
+                marks = [dotted_name(one.func if isinstance(one, ast.Call) else one) for one in inner.decorator_list]
                 if any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in marks):
                     found.setdefault(name, function_of(inner, inner.name))
     return found
@@ -174,7 +174,7 @@ def _methods_of(module: ScriptModule, name: str, depth: int = 0) -> dict[str, Fu
     return above | {one.name: one for one in node.body if isinstance(one, FunctionNode)}
 
 
-def _call(module: ScriptModule, maker: str, inside: Mapping[str, Function], title: str) -> str:
+def _call(module: ScriptModule, maker: str, inside: Mapping[str, ModuleFunction], title: str) -> str:
     """What to write where only a function or method of the script makes what a row is scored with."""
     kind, dot, method = maker.rpartition(".")
     required = [*module.functions[maker].required] if not dot else [*arguments_of(module, kind)]
@@ -189,7 +189,7 @@ def _call(module: ScriptModule, maker: str, inside: Mapping[str, Function], titl
         )
     made = f"{kind}({asked}).{method}()" if dot else f"{maker}({asked})"
     others = [one for one in inside if one != maker]
-    also = f"; {listed(others, 4)} {'make' if others[1:] else 'makes'} one, too" if dot and others else ""
+    also = f"; {list_names(others, 4)} {'make' if others[1:] else 'makes'} one, too" if dot and others else ""
     return (
         f"{module.where}:{inside[maker].line}: `{inside[maker].name}` is {title} that only `{maker}` makes: call it "
         f"at the end of the script{needs}, as `metric = {made}`, and name {module.where}:metric{also}{model}"
@@ -203,7 +203,7 @@ def _judges(module: ScriptModule, name: str) -> list[str]:
     return sorted(one for one in used if _JUDGES.match(module.imports[one]))
 
 
-def _parameters(module: ScriptModule, entry: str, function: Function, vendor: Vendor) -> tuple[Parameter, ...]:
+def _parameters(module: ScriptModule, entry: str, function: ModuleFunction, vendor: Vendor) -> tuple[Parameter, ...]:
     """A row's words and columns, of which those are required that the script asks for."""
     if vendor.bound and vendor.bound in module.source:
         return row(vendor.columns)
@@ -255,11 +255,11 @@ def _made(module: ScriptModule, vendor: Vendor) -> Iterator[tuple[str, ast.Call]
             decorated = isinstance(value.func, ast.Call)
             called = value.func.func if isinstance(value.func, ast.Call) else value.func
             wanted = vendor.decorators if decorated else vendor.makers
-            if _is(module.whole_name(dotted(called)), vendor.package, wanted):
+            if _is(module.whole_name(dotted_name(called)), vendor.package, wanted):
                 yield name, value
 
 
-def _candidates(module: ScriptModule, vendor: Vendor, entry: str | None) -> Iterator[tuple[str, Function]]:
+def _candidates(module: ScriptModule, vendor: Vendor, entry: str | None) -> Iterator[tuple[str, ModuleFunction]]:
     """
     The decorated functions, and the classes that no other class of the script is made of.
 
@@ -289,7 +289,7 @@ def _derived(module: ScriptModule, kind: Class, vendor: Vendor, depth: int = 0) 
     return False
 
 
-def _method(module: ScriptModule, kind: Class, wanted: tuple[str, ...], depth: int = 0) -> Function | None:
+def _method(module: ScriptModule, kind: Class, wanted: tuple[str, ...], depth: int = 0) -> ModuleFunction | None:
     for method in wanted:
         if method in kind.methods:
             return kind.methods[method]

@@ -17,7 +17,7 @@ from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.functions.modules import package_of
 from runner.inputs.evaluators.functions.names import Names, names_of
 from runner.inputs.evaluators.functions.places import (
-    Place,
+    SourcePlace,
     binding,
     cells,
     class_definition,
@@ -33,7 +33,7 @@ _WRITE = "write it into a file or a cell of its own"
 
 
 @dataclass(frozen=True)
-class Piece:
+class SourcePiece:
     """A definition or statement that the script contains."""
 
     file: str
@@ -49,7 +49,7 @@ class Carrier:
     """
 
     def __init__(self, function: FunctionType, *, checked: bool) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[SourcePiece] = []
         self.imports: dict[str, None] = {}
         self.constants: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
@@ -58,7 +58,7 @@ class Carrier:
         self._checked = checked
         self._bound: dict[str, object] = {}
         self._done: set[object] = set()
-        self._places: list[Place] | None = None
+        self._places: list[SourcePlace] | None = None
         self.home = self._place(function)
         self.name = self.function(function)
         if self.name != NAME and NAME in self._bound:
@@ -96,10 +96,10 @@ class Carrier:
             ) from None
         self._needs(names, self._globals, user, _closure(function))
         text = f"{own} = ({_segment(place, node)})\n" if isinstance(node, ast.Lambda) else place.text(node)
-        self.pieces.append(Piece(place.file, span(node)[0], text))
+        self.pieces.append(SourcePiece(place.file, span(node)[0], text))
         return own
 
-    def _place(self, function: FunctionType) -> Place:
+    def _place(self, function: FunctionType) -> SourcePlace:
         place = place_of(function.__code__, function.__globals__)
         if place is None:
             name = printable(function.__name__, 60)
@@ -110,7 +110,7 @@ class Carrier:
         return place
 
     @property
-    def _sources(self) -> list[Place]:
+    def _sources(self) -> list[SourcePlace]:
         if self._places is None:
             self._places = [self.home, *cells(self._globals)]
         return self._places
@@ -206,7 +206,7 @@ class Carrier:
         self._done.add(value)
         place, node = found
         self._needs(names_of(node), self._globals, f"`{node.name}`", {})
-        self.pieces.append(Piece(place.file, span(node)[0], place.text(node)))
+        self.pieces.append(SourcePiece(place.file, span(node)[0], place.text(node)))
         if node.name != name:
             self.aliases[name] = node.name
 
@@ -219,7 +219,7 @@ class Carrier:
                 return
             if made_again(value):
                 self._needs(names_of(node), self._globals, f"`{name}`", {})
-                self.pieces.append(Piece(place.file, span(node)[0], place.text(node)))
+                self.pieces.append(SourcePiece(place.file, span(node)[0], place.text(node)))
                 return
         module, own = getattr(value, "__module__", None), getattr(value, "__name__", None)
         if (
@@ -270,5 +270,5 @@ def _closure(function: FunctionType) -> dict[str, Any]:
     return found
 
 
-def _segment(place: Place, node: ast.Lambda) -> str:
+def _segment(place: SourcePlace, node: ast.Lambda) -> str:
     return ast.get_source_segment("".join(place.lines), node) or ast.unparse(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.inputs.evaluators.entrypoint import NAME
-from runner.inputs.evaluators.functions.carry import Carrier, Piece
+from runner.inputs.evaluators.functions.carry import Carrier, SourcePiece
 from runner.inputs.evaluators.header import header_lines
 
 MAX_LINE = 10_000
@@ -52,7 +52,7 @@ def _header(source: str, carried: Carrier) -> dict[int, str]:
     return dict(enumerate(lines, first))
 
 
-def _in_place(pieces: Sequence[Piece], header: dict[int, str], top: Sequence[str]) -> list[str] | None:
+def _in_place(pieces: Sequence[SourcePiece], header: dict[int, str], top: Sequence[str]) -> list[str] | None:
     """Each piece at its own line; None where they do not fit so."""
     placed = dict(header)
     for piece in pieces:
@@ -67,5 +67,5 @@ def _in_place(pieces: Sequence[Piece], header: dict[int, str], top: Sequence[str
     return [placed.get(number, "") for number in range(1, max(placed) + 1)]
 
 
-def _lines(pieces: Sequence[Piece]) -> list[str]:
+def _lines(pieces: Sequence[SourcePiece]) -> list[str]:
     return [line for piece in pieces for line in piece.text.rstrip("\n").split("\n")]

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable, shown
+from runner.core.text import describe, list_names, printable
 
 PACKAGES = "sandbox=SandboxConfig(packages=[…])"
 
@@ -28,18 +28,18 @@ def package_of(module: str, user: str) -> str | None:
     found = sorted(set(_distributions().get(top, ())))
     if not found:
         raise EvaluatorError(
-            f"{user} needs the module {shown(top, 60)}, which is a file of yours and no installed package; "
+            f"{user} needs the module {describe(top, 60)}, which is a file of yours and no installed package; "
             "define what it needs in the function's own file"
         )
     if len(found) > 1:
         raise EvaluatorError(
-            f"{user} needs the module {shown(top, 60)}, which comes from several packages, {listed(found)}; "
+            f"{user} needs the module {describe(top, 60)}, which comes from several packages, {list_names(found)}; "
             f"name those that it needs: {PACKAGES}"
         )
     name = found[0]
     if _is_local(name):
         raise EvaluatorError(
-            f"{user} needs the module {shown(top, 60)} of the package {printable(name, 60)}, which was installed "
+            f"{user} needs the module {describe(top, 60)} of the package {printable(name, 60)}, which was installed "
             "from a folder or an address, not from an index; define what it needs in the function's own file"
         )
     return name

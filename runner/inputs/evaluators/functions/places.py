@@ -18,7 +18,7 @@ _BLOCKS = ("body", "handlers", "orelse", "finalbody")
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """A file, or a cell of a notebook, with its source."""
 
     file: str
@@ -54,7 +54,7 @@ def span(node: Any) -> tuple[int, int]:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)]), node.end_lineno or node.lineno
 
 
-def place_of(code: CodeType, names: dict[str, Any]) -> Place | None:
+def place_of(code: CodeType, names: dict[str, Any]) -> SourcePlace | None:
     """The file or cell that some code comes from; None if its source is not known."""
     file = code.co_filename
     # Since Python 3.13 the text of `python -c` is known by the name that all text has which is executed.
@@ -62,12 +62,12 @@ def place_of(code: CodeType, names: dict[str, Any]) -> Place | None:
     if not lines:
         return None
     try:
-        return Place(file, tuple(lines), ast.parse("".join(lines)))
+        return SourcePlace(file, tuple(lines), ast.parse("".join(lines)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def cells(names: dict[str, Any]) -> Iterator[Place]:
+def cells(names: dict[str, Any]) -> Iterator[SourcePlace]:
     """The cells of a notebook that have been run, the last one first."""
     inputs = names.get("In")
     if not isinstance(inputs, list):
@@ -80,7 +80,7 @@ def cells(names: dict[str, Any]) -> Iterator[Place]:
                 tree = ast.parse(source)
             except Exception:
                 continue  # no Python
-            yield Place(f"In[{number}]", tuple(source.splitlines(keepends=True)), tree)
+            yield SourcePlace(f"In[{number}]", tuple(source.splitlines(keepends=True)), tree)
 
 
 def _without_magic(source: str, names: dict[str, Any]) -> str:
@@ -90,7 +90,7 @@ def _without_magic(source: str, names: dict[str, Any]) -> str:
     return str(transform(source)) if transform is not None else source
 
 
-def definition(place: Place, function: FunctionType) -> Function | ast.Lambda:
+def definition(place: SourcePlace, function: FunctionType) -> Function | ast.Lambda:
     """The node that defines a function. Raises EvaluatorError where its file has changed meanwhile."""
     code = function.__code__
     named = code.co_name == "<lambda>"
@@ -127,7 +127,7 @@ def _holds(node: ast.Lambda, code: CodeType) -> bool:
     return bool(places) and all(first <= (at[0], at[2]) and (at[1], at[3]) <= last for at in places)
 
 
-def binding(places: list[Place], name: str) -> tuple[Place, ast.stmt] | None:
+def binding(places: list[SourcePlace], name: str) -> tuple[SourcePlace, ast.stmt] | None:
     """The last import or plain assignment that binds a name in one of the places."""
     for place in places:
         found = None
@@ -149,7 +149,7 @@ def binding(places: list[Place], name: str) -> tuple[Place, ast.stmt] | None:
     return None
 
 
-def class_definition(places: list[Place], name: str) -> tuple[Place, ast.ClassDef] | None:
+def class_definition(places: list[SourcePlace], name: str) -> tuple[SourcePlace, ast.ClassDef] | None:
     """The last class of this name at the top level of one of the places."""
     for place in places:
         found = [node for node in place.statements() if isinstance(node, ast.ClassDef) and node.name == name]

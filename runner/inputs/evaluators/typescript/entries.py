@@ -9,15 +9,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable, suggestion
+from runner.core.text import list_names, printable, suggestion
 from runner.core.types import Aggregate
 from runner.inputs.evaluators.entries import Entry, which, with_reference
 from runner.inputs.evaluators.entrypoint import RESULTS, naming
 from runner.inputs.evaluators.python_signature import Signature
 from runner.inputs.evaluators.typescript.members import (
-    CALLED,
+    CALLABLE_KINDS,
     DEFAULT,
-    Member,
+    ObjectMember,
     member_at,
     members_in,
     members_of,
@@ -26,7 +26,7 @@ from runner.inputs.evaluators.typescript.members import (
     owner_of,
 )
 from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of
-from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, NO_FUNCTIONS, Module, TangledError
+from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, NO_FUNCTIONS, TangledError, TypeScriptModule
 from runner.inputs.evaluators.typescript.signature import (
     DEFINE,
     aggregate_in,
@@ -53,7 +53,7 @@ class _Callable(NamedTuple):
     node: Node
     annotation: Node | None = None
     """The type that is written for it from outside."""
-    member: Member | None = None
+    member: ObjectMember | None = None
 
 
 _RUN = re.compile(
@@ -67,7 +67,7 @@ _TEXT = 100_000
 def entries_of(text: str, where: str) -> dict[str, Entry]:
     """What a script defines that can be called, of which the parameters can be seen."""
     try:
-        script = Module(text)
+        script = TypeScriptModule(text)
     except TangledError:
         return {}
     found = {}
@@ -121,7 +121,7 @@ def signature_of(text: str, where: str, name: str) -> Signature:
 
 def keys_of(text: str, name: str, parameter: str) -> list[str]:
     """The keys that a function reads of one of its parameters."""
-    script = Module(text)
+    script = TypeScriptModule(text)
     one = _callables(script).get(name)
     if one is None:
         return []
@@ -140,7 +140,7 @@ def is_common(text: str) -> bool:
 def calling(text: str, name: str) -> tuple[str, str]:
     """The script with what is called exported, on lines of their own where that has to be made, and its name there."""
     try:
-        script = Module(text)
+        script = TypeScriptModule(text)
     except TangledError:
         return text, name
     one = _callables(script).get(name)
@@ -175,7 +175,7 @@ def calling(text: str, name: str) -> tuple[str, str]:
     return f"{source}export {{ evalcellCalled as {json.dumps(shown)} }};\n", shown
 
 
-def _refusal(script: Module, text: str, where: str, name: str) -> str:
+def _refusal(script: TypeScriptModule, text: str, where: str, name: str) -> str:
     """Why what was named cannot be called, and what to do."""
     word, first = printable(name, 60), name.partition(".")[0]
     entries = entries_of(text, where)
@@ -184,20 +184,20 @@ def _refusal(script: Module, text: str, where: str, name: str) -> str:
     if node is None and (
         first == name or not (inside := [e for e in entries.values() if e.name.startswith(f"{first}.")])
     ):
-        found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'no functions'}"
+        found = which([*entries.values()], where) or f"it defines {list_names(entries, 6) or 'no functions'}"
         return f"{where} has no function `{word}`{suggestion(name, entries)}; {found}"
     if node is None:
-        found = which(inside, where) or f"it has {listed([one.name for one in inside], 6)}"
+        found = which(inside, where) or f"it has {list_names([one.name for one in inside], 6)}"
         return f"{where}: `{printable(first, 60)}` has no function `{word}`{suggestion(name, entries)}; {found}"
     line, resolved = node.start_point.row + 1, script.resolved(node)
     if members:
-        step = which(members, where) or f"name one of {listed([one.name for one in members], 6)}"
+        step = which(members, where) or f"name one of {list_names([one.name for one in members], 6)}"
         kind = "a class" if resolved.type in CLASSES else "no function"
         return f"{where}:{line}: `{word}` is {kind}; {step}"
     if resolved.type in CLASSES:
         return f"{where}:{line}: {_class_step(script, resolved, name, where)}"
     if resolved.type in NO_FUNCTIONS:
-        found = which([*entries.values()], where) or f"it defines {listed(entries, 6) or 'no functions'}"
+        found = which([*entries.values()], where) or f"it defines {list_names(entries, 6) or 'no functions'}"
         return f"{where}:{line}: `{word}` is no function, and has none; {found}"
     return (
         f"{where}:{line}: the parameters of `{word}` cannot be seen without running the script; define `function "
@@ -205,7 +205,7 @@ def _refusal(script: Module, text: str, where: str, name: str) -> str:
     )
 
 
-def _class_step(script: Module, node: Node, name: str, where: str) -> str:
+def _class_step(script: TypeScriptModule, node: Node, name: str, where: str) -> str:
     """What to write for a class of which no instance can be made without arguments."""
     methods, word = methods_of(script, node), printable(name, 60)
     if not methods:
@@ -222,7 +222,7 @@ def _class_step(script: Module, node: Node, name: str, where: str) -> str:
     )
 
 
-def _made(script: Module, function: Node, name: str, where: str) -> str:
+def _made(script: TypeScriptModule, function: Node, name: str, where: str) -> str:
     """What a factory makes, and how to name the functions of that; nothing of what is no factory."""
     made, _ = script.result_of(function)
     word = printable(name, 60)
@@ -234,12 +234,12 @@ def _made(script: Module, function: Node, name: str, where: str) -> str:
     inside = [] if made is None or made.type not in _HOLD else [*members_in(script, function, "scorer")]
     if not inside:
         return ""
-    keys = listed([one.name.removeprefix("scorer.") for one in inside], 4)
+    keys = list_names([one.name.removeprefix("scorer.") for one in inside], 4)
     what = f"makes an object with {keys}, and scores nothing by itself"
     return f"`{word}({', '.join(formals)})` {what}; {add} {naming(where, inside[0].name)}"
 
 
-def _common(script: Module, text: str, where: str) -> dict[str, Entry]:
+def _common(script: TypeScriptModule, text: str, where: str) -> dict[str, Entry]:
     """What a CommonJS module exports, and takes its parameters by place."""
     if script.exported or "exports" not in text:
         return {}
@@ -253,7 +253,7 @@ def _common(script: Module, text: str, where: str) -> dict[str, Entry]:
     }
 
 
-def _names(script: Module) -> dict[str, Node]:
+def _names(script: TypeScriptModule) -> dict[str, Node]:
     """By name, what is exported or defined."""
     found = dict(list((script.bindings | script.exported).items())[:_MOST])
     default = found.get("default")
@@ -264,7 +264,7 @@ def _names(script: Module) -> dict[str, Node]:
     return found
 
 
-def _callables(script: Module) -> dict[str, _Callable]:
+def _callables(script: TypeScriptModule) -> dict[str, _Callable]:
     """By name, what can be called: functions, and those in what else has a name."""
     found: dict[str, _Callable] = {}
     for name, node in _names(script).items():
@@ -281,7 +281,7 @@ def _callables(script: Module) -> dict[str, _Callable]:
     return found
 
 
-def _of_common(script: Module) -> Iterator[Member]:
+def _of_common(script: TypeScriptModule) -> Iterator[ObjectMember]:
     """What is inside of what a CommonJS module exports as one object."""
     for statement in script.root.named_children:
         node = statement.named_child(0) if statement.type == "expression_statement" else None
@@ -294,7 +294,7 @@ def _of_common(script: Module) -> Iterator[Member]:
                     yield one._replace(name=name)
 
 
-def _together(script: Module, function: Node) -> str:
+def _together(script: TypeScriptModule, function: Node) -> str:
     """The first parameter of a function that takes all rows together; nothing for another."""
     first = next(iter(formals_of(function)), None)
     name = script.text(first.pattern, 20) if first else ""
@@ -304,7 +304,7 @@ def _together(script: Module, function: Node) -> str:
     return next((run[0] for run in _RUN.finditer(script.text(function, _TEXT)) if run[1] == name), "")
 
 
-def _entry(script: Module, name: str, one: _Callable, where: str) -> Entry | None:
+def _entry(script: TypeScriptModule, name: str, one: _Callable, where: str) -> Entry | None:
     function = one.node
     try:
         parameters, accepts_any = parameters_of(script, function, where, name, one.annotation)
@@ -318,10 +318,10 @@ def _entry(script: Module, name: str, one: _Callable, where: str) -> Entry | Non
     return Entry(name, parameters, accepts_any, line, makes=bool(step), scores=scores, step=step)
 
 
-def _function(script: Module, node: Node) -> Node | None:
+def _function(script: TypeScriptModule, node: Node) -> Node | None:
     """The function that stands there, or that a call there makes."""
     found = script.resolved(node)
     if found.type == "call_expression" and (called := found.child_by_field_name("function")) is not None:
         factory = member_at(script, called)
-        found = (script.returned(factory) if factory.type in CALLED else None) or found
+        found = (script.returned(factory) if factory.type in CALLABLE_KINDS else None) or found
     return found if found.type in FUNCTIONS else None

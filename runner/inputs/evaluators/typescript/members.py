@@ -13,7 +13,7 @@ from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from runner.inputs.evaluators.typescript.parse import Module
+    from runner.inputs.evaluators.typescript.parse import TypeScriptModule
 
 _DEPTH = 3
 _MOST = 200
@@ -22,14 +22,14 @@ _LOOKED_AT = 2000
 """Objects, lists and classes that are looked at behind one name."""
 _KEPT = ("Object.freeze", "Object.seal")
 """Calls that return what they are given."""
-CALLED = FUNCTIONS | {"method_definition"}
+CALLABLE_KINDS = FUNCTIONS | {"method_definition"}
 DEFAULT = "evalcellDefault"
 """Stands for what the script exports as its default, without a name."""
 _DEFAULT = re.compile(rf"\b{DEFAULT}\b")
 _CLOSED = ("private", "protected")
 
 
-class Member(NamedTuple):
+class ObjectMember(NamedTuple):
     """A function in something that has a name."""
 
     name: str
@@ -41,12 +41,12 @@ class Member(NamedTuple):
     """Its key in that, as it is written in brackets."""
 
 
-def members_of(script: Module, name: str, node: Node, owner: str) -> Iterator[Member]:
+def members_of(script: TypeScriptModule, name: str, node: Node, owner: str) -> Iterator[ObjectMember]:
     """The functions in what stands there, as far as the text tells them; `owner` is the expression of it."""
     yield from _members(script, name, node, owner, {}, iter(range(_LOOKED_AT)), _DEPTH)
 
 
-def members_named(script: Module, key: str) -> dict[str, Member]:
+def members_named(script: TypeScriptModule, key: str) -> dict[str, ObjectMember]:
     """By whole name, the functions of this key in what has a name or is exported as the default."""
     named = {name: node for name, node in script.bindings.items() if name != "default"}
     default = script.exported.get("default")
@@ -60,19 +60,19 @@ def members_named(script: Module, key: str) -> dict[str, Member]:
     return {one.name: one for one in every if one.key == json.dumps(key)}
 
 
-def owner_of(member: Member) -> str:
+def owner_of(member: ObjectMember) -> str:
     """The expression of what a function is in, in an async function of the script's module."""
     return _DEFAULT.sub("(await import(import.meta.url)).default", member.owner)
 
 
-def members_in(script: Module, factory: Node, name: str) -> Iterator[Member]:
+def members_in(script: TypeScriptModule, factory: Node, name: str) -> Iterator[ObjectMember]:
     """The functions in what a factory returns, under a name that is given to that."""
     made, inner = script.result_of(factory)
     if made is not None:
         yield from _members(script, name, made, name, inner, iter(range(_LOOKED_AT)), _DEPTH)
 
 
-def member_at(script: Module, node: Node) -> Node:
+def member_at(script: TypeScriptModule, node: Node) -> Node:
     """What stands there, also behind `scorers.exact`."""
     if node.type != "member_expression":
         return script.resolved(node)
@@ -83,8 +83,8 @@ def member_at(script: Module, node: Node) -> Node:
 
 
 def _members(
-    script: Module, name: str, node: Node, owner: str, inner: dict[str, Node], left: Iterator[int], depth: int
-) -> Iterator[Member]:
+    script: TypeScriptModule, name: str, node: Node, owner: str, inner: dict[str, Node], left: Iterator[int], depth: int
+) -> Iterator[ObjectMember]:
     found = _resolved(script, node, inner)
     if depth == 0 or next(left, None) is None:
         return
@@ -112,20 +112,20 @@ def _members(
         if kind is not None:
             for key, method, static in _methods(script, kind):
                 if not static:
-                    yield Member(f"{name}.{key}", method, owner, json.dumps(key))
+                    yield ObjectMember(f"{name}.{key}", method, owner, json.dumps(key))
     elif found.type == "call_expression" and (called := found.child_by_field_name("function")) is not None:
         given = found.child_by_field_name("arguments")
         if script.text(called, 20) in _KEPT and given and given.named_children:
             yield from _members(script, name, given.named_children[0], owner, inner, left, depth - 1)
         factory = member_at(script, called) if called.type == "member_expression" else _resolved(script, called, inner)
-        if factory.type in CALLED:
+        if factory.type in CALLABLE_KINDS:
             made, own = script.result_of(factory)
             if made is not None and made.type not in FUNCTIONS:
                 yield from _members(script, name, made, owner, own, left, depth - 1)
 
 
 def _member(
-    script: Module,
+    script: TypeScriptModule,
     name: str,
     key: str,
     value: Node,
@@ -133,22 +133,22 @@ def _member(
     inner: dict[str, Node],
     left: Iterator[int],
     depth: int,
-) -> Iterator[Member]:
+) -> Iterator[ObjectMember]:
     found, step = _resolved(script, value, inner), json.dumps(key)
-    if found.type in CALLED:
-        yield Member(f"{name}.{key}", found, owner, step)
+    if found.type in CALLABLE_KINDS:
+        yield ObjectMember(f"{name}.{key}", found, owner, step)
     elif found.type not in CLASSES:
         yield from _members(script, f"{name}.{key}", found, f"{owner}[{step}]", inner, left, depth - 1)
 
 
-def _of_class(script: Module, name: str, node: Node, owner: str) -> Iterator[Member]:
+def _of_class(script: TypeScriptModule, name: str, node: Node, owner: str) -> Iterator[ObjectMember]:
     bare = needs_nothing(script, node)
     for key, method, static in _methods(script, node):
         if static or bare:
-            yield Member(f"{name}.{key}", method, owner if static else f"new {owner}()", json.dumps(key))
+            yield ObjectMember(f"{name}.{key}", method, owner if static else f"new {owner}()", json.dumps(key))
 
 
-def needs_nothing(script: Module, node: Node) -> bool:
+def needs_nothing(script: TypeScriptModule, node: Node) -> bool:
     """Whether an instance of a class can be made without arguments, as far as the text tells it."""
     for kind in _line_of(script, node):
         for part in _body(kind):
@@ -166,19 +166,19 @@ def needs_nothing(script: Module, node: Node) -> bool:
     return node.type != "abstract_class_declaration"
 
 
-def methods_of(script: Module, node: Node) -> list[str]:
+def methods_of(script: TypeScriptModule, node: Node) -> list[str]:
     """The names of the methods that an instance of a class has."""
     return [key for key, _, static in _methods(script, node) if not static]
 
 
-def class_of(script: Module, node: Node, inner: dict[str, Node] | None = None) -> Node | None:
+def class_of(script: TypeScriptModule, node: Node, inner: dict[str, Node] | None = None) -> Node | None:
     """The script's class of which `new …` makes an instance."""
     kind = node.child_by_field_name("constructor")
     found = None if kind is None else _resolved(script, kind, inner or {})
     return found if found is not None and found.type in CLASSES else None
 
 
-def _methods(script: Module, node: Node) -> Iterator[tuple[str, Node, bool]]:
+def _methods(script: TypeScriptModule, node: Node) -> Iterator[tuple[str, Node, bool]]:
     """The public methods of a class and of those above it, each with whether it is static."""
     seen = {"constructor"}
     for kind in _line_of(script, node):
@@ -195,7 +195,7 @@ def _methods(script: Module, node: Node) -> Iterator[tuple[str, Node, bool]]:
                 yield key, value, "static" in words
 
 
-def _line_of(script: Module, node: Node) -> list[Node]:
+def _line_of(script: TypeScriptModule, node: Node) -> list[Node]:
     """A class and those above it in the script, the nearest first."""
     line = [node]
     while len(line) < 20:
@@ -216,12 +216,14 @@ def _body(node: Node) -> list[Node]:
     return body.named_children[:_MOST] if body else []
 
 
-def _name(script: Module, part: Node) -> str | None:
+def _name(script: TypeScriptModule, part: Node) -> str | None:
     name = part.child_by_field_name("name")
     return None if name is None or name.type == "private_property_identifier" else key_of(script, name)
 
 
-def _parts(script: Module, node: Node, inner: dict[str, Node], depth: int = _DEPTH) -> Iterator[tuple[str, Node]]:
+def _parts(
+    script: TypeScriptModule, node: Node, inner: dict[str, Node], depth: int = _DEPTH
+) -> Iterator[tuple[str, Node]]:
     """The keys and values of an object."""
     for part in node.named_children[:_MOST]:
         if part.type == "shorthand_property_identifier":
@@ -239,7 +241,7 @@ def _parts(script: Module, node: Node, inner: dict[str, Node], depth: int = _DEP
                 yield key, value
 
 
-def _resolved(script: Module, node: Node, inner: dict[str, Node]) -> Node:
+def _resolved(script: TypeScriptModule, node: Node, inner: dict[str, Node]) -> Node:
     if node.type == "identifier" and script.text(node) in inner:
         node = inner[script.text(node)]
     return script.resolved(node)

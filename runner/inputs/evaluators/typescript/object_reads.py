@@ -10,7 +10,7 @@ from runner.inputs.evaluators.typescript.parse import FUNCTIONS
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from runner.inputs.evaluators.typescript.parse import Module
+    from runner.inputs.evaluators.typescript.parse import TypeScriptModule
 
 _LOOKED_AT = 20_000
 _LOOKED_INTO = 50
@@ -36,7 +36,7 @@ class Reads(NamedTuple):
     """Whether it hands the object on to a function of which the text does not tell what that reads."""
 
 
-def reads_of(script: Module, function: Node, name: str, seen: set[tuple[int, str]] | None = None) -> Reads:
+def reads_of(script: TypeScriptModule, function: Node, name: str, seen: set[tuple[int, str]] | None = None) -> Reads:
     """
     The keys that a function reads of its parameter `name`, also in functions of the script that it hands it to.
 
@@ -74,7 +74,7 @@ def reads_of(script: Module, function: Node, name: str, seen: set[tuple[int, str
     return Reads(keys, unseen)
 
 
-def _uses(script: Module, function: Node, name: str) -> list[Node]:
+def _uses(script: TypeScriptModule, function: Node, name: str) -> list[Node]:
     """Where the name stands in the body; a parameter of that name of a function in it is not told apart."""
     body = function.child_by_field_name("body")
     found: list[Node] = []
@@ -118,7 +118,7 @@ def _is_asked(node: Node, above: Node) -> bool:
     return False
 
 
-def _handed(script: Module, given: Node, node: Node, seen: set[tuple[int, str]]) -> Reads:
+def _handed(script: TypeScriptModule, given: Node, node: Node, seen: set[tuple[int, str]]) -> Reads:
     """What a function of the script reads of what it is handed there."""
     call = given.parent
     called = call.child_by_field_name("function") if call is not None else None

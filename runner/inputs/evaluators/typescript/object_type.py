@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from runner.inputs.evaluators.typescript.parse import Module
+    from runner.inputs.evaluators.typescript.parse import TypeScriptModule
 
 _LOOKED_AT = 10_000
 """Types and members; a script has no more that are worth it."""
@@ -27,7 +27,7 @@ class Members(NamedTuple):
     """Whether there may be others, as with `EvaluatorParams`, `any` and no annotation."""
 
 
-def members(script: Module, annotation: Node | None) -> Members:
+def members(script: TypeScriptModule, annotation: Node | None) -> Members:
     """
     Read object types, and the interfaces and aliases that the script declares, with what they extend and join.
 
@@ -71,7 +71,7 @@ def members(script: Module, annotation: Node | None) -> Members:
     return Members(found, is_open)
 
 
-def is_value(script: Module, annotation: Node | None) -> bool:
+def is_value(script: TypeScriptModule, annotation: Node | None) -> bool:
     """Whether a type is text, a number, a list and the like, so that an object of the parameters cannot be meant."""
     if annotation is None:
         return False
@@ -95,7 +95,7 @@ def is_value(script: Module, annotation: Node | None) -> bool:
     return False
 
 
-def function_type(script: Module, annotation: Node | None) -> Node | None:
+def function_type(script: TypeScriptModule, annotation: Node | None) -> Node | None:
     """The type of a function that an annotation comes down to, through brackets and the script's own aliases."""
     node = annotation
     for _ in range(_HOPS):
@@ -110,7 +110,7 @@ def function_type(script: Module, annotation: Node | None) -> Node | None:
     return None
 
 
-def _is_value(script: Module, node: Node, text: str) -> bool:
+def _is_value(script: TypeScriptModule, node: Node, text: str) -> bool:
     match node.type:
         case "array_type" | "tuple_type" | "literal_type" | "template_literal_type" | "comment":
             return True
@@ -121,7 +121,7 @@ def _is_value(script: Module, node: Node, text: str) -> bool:
     return False
 
 
-def _read(script: Module, body: list[Node], found: dict[str, bool], partial: bool) -> bool:
+def _read(script: TypeScriptModule, body: list[Node], found: dict[str, bool], partial: bool) -> bool:
     """Add the properties of an object type; whether it allows others."""
     is_open = False
     for node in body:
@@ -137,7 +137,7 @@ def _read(script: Module, body: list[Node], found: dict[str, bool], partial: boo
     return is_open
 
 
-def key_of(script: Module, node: Node) -> str | None:
+def key_of(script: TypeScriptModule, node: Node) -> str | None:
     """A property's name; None where it is computed, or written with escapes."""
     if node.type == "computed_property_name":
         return None
@@ -146,7 +146,7 @@ def key_of(script: Module, node: Node) -> str | None:
     return None if "\\" in text else text
 
 
-def pattern_key(script: Module, part: Node) -> str | None:
+def pattern_key(script: TypeScriptModule, part: Node) -> str | None:
     """The key of one part of an object's pattern; None for what has none, or one that is made."""
     return None if part.type in ("rest_pattern", "comment") else key_of(script, key_and_default(part)[0])
 

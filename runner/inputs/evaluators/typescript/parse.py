@@ -64,7 +64,7 @@ class TangledError(ValueError):
     """The source takes the parser too long."""
 
 
-class Found(NamedTuple):
+class EntryMatch(NamedTuple):
     """How the function to call is found, and what stands there: a function, or what may be one when it is run."""
 
     how: How
@@ -82,14 +82,14 @@ def exporting(source: str, name: str) -> str:
     SandboxUnavailableError.
     """
     try:
-        script = Module(source)
+        script = TypeScriptModule(source)
     except TangledError:
         return source
     found, source = script.function(name), script.runnable
     return f"{source}\nexport {{ {name} }};\n" if found and found.how == "local" else source
 
 
-class Module:
+class TypeScriptModule:
     """The top level of a script, as parsed. Raises SandboxUnavailableError and TangledError."""
 
     def __init__(self, source: str) -> None:
@@ -161,7 +161,7 @@ class Module:
         """By its exported name, what is exported."""
         return self._exported
 
-    def function(self, name: str) -> Found | None:
+    def function(self, name: str) -> EntryMatch | None:
         """The function to call, or what may be one. Something that certainly is no function is none of it."""
         places: tuple[tuple[How, Node | None], ...] = (
             ("named", self._exported.get(name)),
@@ -170,7 +170,7 @@ class Module:
         )
         for how, node in places:
             if node is not None and (resolved := self.resolved(node)).type not in NO_FUNCTIONS:
-                return Found(how, resolved, self.annotation(node))
+                return EntryMatch(how, resolved, self.annotation(node))
         return None
 
     def text(self, node: Node, limit: int | None = None) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, pointed, printable, shown, suggestion, whole
+from runner.core.text import describe, list_names, point_at, printable, suggestion, whole
 from runner.core.types import Aggregate, Parameter
 from runner.inputs.evaluators.beside import is_beside
 from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS, REFERENCES, plain_name
@@ -24,7 +24,7 @@ from runner.inputs.evaluators.typescript.object_type import (
     key_of,
     members,
 )
-from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, Module, TangledError
+from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, TangledError, TypeScriptModule
 from runner.inputs.evaluators.typescript.syntax_errors import problem
 
 if TYPE_CHECKING:
@@ -66,19 +66,19 @@ def read_typescript(source: str, where: str) -> Signature:
     return Signature(parameters, accepts_any, description_of(script, function), aggregate=aggregate)
 
 
-def read_script(source: str, where: str) -> Module:
+def read_script(source: str, where: str) -> TypeScriptModule:
     """Parse a script. Raises EvaluatorError for wrong syntax, and for what it imports that is not there."""
     try:
-        script = Module(source)
+        script = TypeScriptModule(source)
     except TangledError as error:
         raise EvaluatorError(f"{where}: {error}; look for a comment or a text that is not closed") from None
     if wrong := problem(script):
-        raise EvaluatorError(pointed(where, source, *wrong))
+        raise EvaluatorError(point_at(where, source, *wrong))
     refuse_imports(script, where)
     return script
 
 
-def aggregate_in(script: Module) -> Node | None:
+def aggregate_in(script: TypeScriptModule) -> Node | None:
     """The function `aggregate(results, …)`. One that does not take `results` first is the script's own."""
     found = script.function(AGGREGATE)
     if found is None or found.node.type not in FUNCTIONS:
@@ -103,14 +103,14 @@ def _line(node: Node) -> int:
     return node.start_point.row + 1
 
 
-def refuse_imports(script: Module, where: str) -> None:
+def refuse_imports(script: TypeScriptModule, where: str) -> None:
     """Refuse a script that imports what is not in its file. Raises EvaluatorError."""
     if not script.foreign:
         return
     from sandboxes.deno.modules import import_problem  # with Deno's sandbox, which takes a while
 
     for specifier, line in script.foreign:
-        name = shown(specifier, 60)
+        name = describe(specifier, 60)
         if specifier.startswith((".", "/", "file:")) or (is_beside(where, specifier) and specifier != Path(where).stem):
             raise EvaluatorError(f"{where}:{line}: an evaluator is one file; copy what it needs of {name} into it")
         if why := import_problem(specifier):
@@ -130,7 +130,7 @@ class _Formal(NamedTuple):
 
 
 def parameters_of(
-    script: Module, function: Node, where: str, name: str, annotation: Node | None = None
+    script: TypeScriptModule, function: Node, where: str, name: str, annotation: Node | None = None
 ) -> tuple[tuple[Parameter, ...], bool]:
     """The parameters of the function `name`, and whether it takes any. Raises EvaluatorError."""
     found = _parameters(script, function, where, name, annotation)
@@ -140,7 +140,7 @@ def parameters_of(
 
 
 def _parameters(
-    script: Module, function: Node, where: str, called: str, annotation: Node | None
+    script: TypeScriptModule, function: Node, where: str, called: str, annotation: Node | None
 ) -> tuple[tuple[Parameter, ...], bool]:
     formals = formals_of(function)
     if outside := function_type(script, annotation):
@@ -188,7 +188,7 @@ def formals_of(function: Node) -> list[_Formal]:
     return found
 
 
-def _is_by_position(script: Module, formal: _Formal, known: Collection[str]) -> bool:
+def _is_by_position(script: TypeScriptModule, formal: _Formal, known: Collection[str]) -> bool:
     """True if a single parameter is one value, not the object of all parameters."""
     if is_value(script, formal.annotation):
         return True
@@ -202,7 +202,7 @@ def _is_by_position(script: Module, formal: _Formal, known: Collection[str]) -> 
 
 
 def _object(
-    script: Module, function: Node, formal: _Formal, where: str, called: str
+    script: TypeScriptModule, function: Node, formal: _Formal, where: str, called: str
 ) -> tuple[tuple[Parameter, ...], bool]:
     """The parameters in one object: those of its type, and where that leaves it open those that the function reads."""
     found: Members = members(script, formal.annotation)
@@ -226,7 +226,7 @@ def _object(
     return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), accepts_any
 
 
-def unused_at(script: Module, function: Node) -> frozenset[int]:
+def unused_at(script: TypeScriptModule, function: Node) -> frozenset[int]:
     """The places of the parameters by position that a function does nothing with; none if it uses none at all."""
     formals = formals_of(function)
     body = function.child_by_field_name("body")
@@ -247,7 +247,7 @@ def unused_at(script: Module, function: Node) -> frozenset[int]:
     return frozenset(unused if len(unused) < len(formals) else ())
 
 
-def gives_result(script: Module, function: Node, annotation: Node | None) -> bool:
+def gives_result(script: TypeScriptModule, function: Node, annotation: Node | None) -> bool:
     """False for a function that returns nothing, or that what it is given is of some type."""
     outside = function_type(script, annotation)
     stated = function.child_by_field_name("return_type") or (outside and outside.child_by_field_name("return_type"))
@@ -281,7 +281,7 @@ def _own_nodes(body: Node) -> Iterator[Node]:
         left += [] if node.type in FUNCTIONS or node.type == "method_definition" else node.named_children
 
 
-def _destructured(script: Module, formal: _Formal, where: str) -> tuple[tuple[Parameter, ...], bool]:
+def _destructured(script: TypeScriptModule, formal: _Formal, where: str) -> tuple[tuple[Parameter, ...], bool]:
     declared = members(script, formal.annotation).required
     required: dict[str, bool] = {}
     accepts_any = False
@@ -300,7 +300,7 @@ def _destructured(script: Module, formal: _Formal, where: str) -> tuple[tuple[Pa
     return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), accepts_any
 
 
-def _near_miss(script: Module) -> str:
+def _near_miss(script: TypeScriptModule) -> str:
     for statement in script.root.named_children:
         node = statement.child_by_field_name("declaration") or statement.child_by_field_name("value") or statement
         if node.type == "expression_statement" and node.named_children:
@@ -319,10 +319,10 @@ def _near_miss(script: Module) -> str:
     close = [name for name in lines if name.lower() == NAME or suggestion(name.lower(), [NAME])]
     if close:
         return f" (line {lines[close[0]]} defines `{printable(close[0], 60)}`)"
-    return f" (it defines {listed(lines, 4)})" if lines else ""
+    return f" (it defines {list_names(lines, 4)})" if lines else ""
 
 
-def _inside(script: Module, node: Node) -> tuple[Node, str] | None:
+def _inside(script: TypeScriptModule, node: Node) -> tuple[Node, str] | None:
     """An `evaluate` in a class, a namespace or an object, and in words what it is in."""
     kind = _KINDS.get(node.type)
     body = node if node.type == "object" else node.child_by_field_name("body")
@@ -337,7 +337,7 @@ def _inside(script: Module, node: Node) -> tuple[Node, str] | None:
     return None
 
 
-def calls(script: Module) -> set[str]:
+def calls(script: TypeScriptModule) -> set[str]:
     """The names of functions that a function of the script uses, other than its own."""
     found: set[str] = set()
     for name, node in script.bindings.items():
@@ -347,12 +347,12 @@ def calls(script: Module) -> set[str]:
     return found
 
 
-def description_of(script: Module, function: Node) -> str:
+def description_of(script: TypeScriptModule, function: Node) -> str:
     """What the script says of itself, or of this function."""
     return whole(_description(script, function))
 
 
-def _description(script: Module, function: Node) -> str:
+def _description(script: TypeScriptModule, function: Node) -> str:
     """The script's first `/** … */`; where that stands right above another function, rather that of `evaluate`."""
     first: Node | None = None
     pending: Node | None = None
@@ -373,7 +373,7 @@ def _description(script: Module, function: Node) -> str:
     return _said(script.text(first)) if first else ""
 
 
-def _defines(script: Module, node: Node) -> bool:
+def _defines(script: TypeScriptModule, node: Node) -> bool:
     """True if a statement defines a function or a class."""
     declared = node.child_by_field_name("declaration") or node
     if declared.type == "lexical_declaration":

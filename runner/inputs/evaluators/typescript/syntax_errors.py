@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.core.text import shown
+from runner.core.text import describe
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from runner.inputs.evaluators.typescript.parse import Module
+    from runner.inputs.evaluators.typescript.parse import TypeScriptModule
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "${": "}"}
 _SHOWN = 120
 """Bytes of what was not expected."""
 
 
-class Problem(NamedTuple):
+class SyntaxProblem(NamedTuple):
     line: int
     column: int
     """Both count from 1."""
@@ -33,12 +33,12 @@ class _Broken(NamedTuple):
     before: Node | None
 
 
-def problem(script: Module) -> Problem | None:
+def problem(script: TypeScriptModule) -> SyntaxProblem | None:
     """The first thing that is wrong with the syntax. What is TypeScript, though this parser cannot read it, is not."""
     for broken in _broken(script.root):
         if not _known_gap(script, broken):
             place, message = _explained(script, broken.node)
-            return Problem(*script.place(place), message)
+            return SyntaxProblem(*script.place(place), message)
     return None
 
 
@@ -64,7 +64,7 @@ def _broken(root: Node) -> Iterator[_Broken]:
             before = cursor.node
 
 
-def _explained(script: Module, node: Node) -> tuple[Node, str]:
+def _explained(script: TypeScriptModule, node: Node) -> tuple[Node, str]:
     """The place of the error, and its message."""
     if node.is_missing:
         return node, "expected a name or a value" if node.is_named else f"expected `{node.type}`"
@@ -79,10 +79,10 @@ def _explained(script: Module, node: Node) -> tuple[Node, str]:
     if node.children and (quote := node.children[0].type) in ("'", '"', "`"):
         return node, f"text that begins with {quote} is never closed"
     first, _, _ = script.text(node, _SHOWN).partition("\n")
-    return node, f"unexpected {shown(first)}"
+    return node, f"unexpected {describe(first)}"
 
 
-def _known_gap(script: Module, broken: _Broken) -> bool:
+def _known_gap(script: TypeScriptModule, broken: _Broken) -> bool:
     if broken.above == "template_string":  # an escape that only a tag may be given: String.raw`\u`
         return script.text(broken.node, 1) == "\\"
     before = "" if broken.before is None else script.text(broken.before, 4)

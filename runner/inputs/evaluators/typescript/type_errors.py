@@ -31,9 +31,9 @@ def that_count(evaluator: Evaluator, problems: list[Problem]) -> list[Problem]:
 
 def _is_typed(source: str) -> bool:
     """Whether a script has anything that JavaScript has not."""
-    from runner.inputs.evaluators.typescript.parse import Module  # here: the parser takes time to import
+    from runner.inputs.evaluators.typescript.parse import TypeScriptModule  # here: the parser takes time to import
 
-    left: list[Node] = [Module(source).root]
+    left: list[Node] = [TypeScriptModule(source).root]
     while left:
         node = left.pop()
         if node.type in _TYPED or (node.type == "type" and not node.is_named):

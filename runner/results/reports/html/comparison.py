@@ -7,7 +7,7 @@ from runner.engine.scoring.shown_rows import safe_apart
 from runner.results.compare.types import ChangedRow, Comparison, Difference, RowTexts
 from runner.results.reports import comparison
 from runner.results.reports.html.figures import chip, tiles
-from runner.results.reports.html.rows import beside, compared
+from runner.results.reports.html.rows import beside, mark_differences
 from runner.results.reports.markup import html
 
 _NAME = 120
@@ -58,8 +58,8 @@ def _interval(made: Comparison) -> str:
         '<line class="zero" x1="500" x2="500" y1="0" y2="60"/>'
         f'<rect class="bar" x="{at(low)}" y="22" width="{max(2.0, at(high) - at(low)):.2f}" height="16"/>'
         f'<line class="mean" x1="{at(mean)}" x2="{at(mean)}" y1="12" y2="48"/></svg>'
-        f'<div class="scale"><span>{comparison.signed(-edge)}</span><span>0</span>'
-        f"<span>{comparison.signed(edge)}</span></div>{note}"
+        f'<div class="scale"><span>{comparison.signed_number(-edge)}</span><span>0</span>'
+        f"<span>{comparison.signed_number(edge)}</span></div>{note}"
     )
 
 
@@ -127,7 +127,9 @@ def both_sides(row: RowTexts) -> str:
         inside.append(beside(sides, [html(row.base_text, _TEXT), html(row.reference, _TEXT)][: len(sides)]))
         return "".join(inside)
     if row.base_text or row.new_text:
-        texts = beside((f"base: {row.column}", f"new: {row.column}"), compared(row.base_text, row.new_text, _TEXT))
+        texts = beside(
+            (f"base: {row.column}", f"new: {row.column}"), mark_differences(row.base_text, row.new_text, _TEXT)
+        )
         in_full = f'<details><summary class="dim">In full</summary>{texts}</details>'
         inside.append(in_full if row.differences else texts)
     if row.reference:

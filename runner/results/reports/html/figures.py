@@ -102,7 +102,7 @@ def _output(name: str, stats: Stats, *, charts: bool) -> str:
     if shown:
         shown.append(("rows with a score", f"{stats.count:,}", ""))
     figures = tiles(shown) if shown else '<p class="dim">No row has a score.</p>'
-    labels = [Group(name, count) for name, count in overview.shown_labels(stats, _LABELS)]
+    labels = [BarGroup(name, count) for name, count in overview.shown_labels(stats, _LABELS)]
     drawn = histogram(stats) + meters("Labels", labels) if charts else ""
     return f"{title}{figures}{f'<div class={chr(34)}charts{chr(34)}>{drawn}</div>' if drawn else ''}"
 
@@ -166,7 +166,7 @@ def _as_table(found: Histogram) -> str:
     )
 
 
-class Group(NamedTuple):
+class BarGroup(NamedTuple):
     """Rows that have something in common."""
 
     name: str
@@ -176,7 +176,7 @@ class Group(NamedTuple):
     more: str = ""
 
 
-def meters(title: str, groups: Sequence[Group]) -> str:
+def meters(title: str, groups: Sequence[BarGroup]) -> str:
     """Groups with a bar each; empty for none."""
     if not groups:
         return ""
@@ -189,7 +189,7 @@ def meters(title: str, groups: Sequence[Group]) -> str:
     )
 
 
-def _meter(group: Group, width: float) -> str:
+def _meter(group: BarGroup, width: float) -> str:
     name, row = html(group.name, _LABEL), "<tr>"
     if group.link is not None:
         address, chosen = group.link

@@ -9,9 +9,9 @@ from hashlib import sha256
 from importlib.resources import files
 
 from runner.core.text import rows_of
-from runner.core.version import installed
+from runner.core.version import installed_version
 from runner.results.reports import comparison
-from runner.results.reports.content import SHOWN, Part, RunContent, distinct, with_comparisons
+from runner.results.reports.content import SHOWN_ROWS, Part, RunContent, distinct, with_comparisons
 from runner.results.reports.html import figures, rows
 from runner.results.reports.html.comparison import comparison_html
 from runner.results.reports.markup import html
@@ -37,7 +37,7 @@ def html_report(parts: Sequence[Part]) -> str:
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    made = f"evalcell {installed() or ''}".strip()
+    made = f"evalcell {installed_version() or ''}".strip()
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -84,7 +84,7 @@ def _run(content: RunContent, name: str, number: int, room: int) -> str:
         figures.outcomes(summary),
     ]
     room -= sum(len(part.encode()) for part in parts) + 4_000
-    cards, full = rows.in_full(content.shown.rows[: SHOWN[".html"]], int(room * _SHARE))
+    cards, full = rows.in_full(content.shown.rows[: SHOWN_ROWS[".html"]], int(room * _SHARE))
     table, listed = rows.every(content, number, room - len(cards.encode()))
     if content.listed or cards:
         parts.append(rows.search(rows.verdicts(content), number))

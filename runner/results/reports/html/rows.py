@@ -77,7 +77,7 @@ def _sides(row: ShownRow, cut: int) -> str:
 
 def _texts(row: ShownRow, cut: int) -> str:
     values = list(row.arguments.values())
-    shown = compared(values[0], values[1], cut) if len(values) == 2 else [html(value, cut) for value in values]
+    shown = mark_differences(values[0], values[1], cut) if len(values) == 2 else [html(value, cut) for value in values]
     return beside(row.arguments, shown) if shown else ""
 
 
@@ -90,7 +90,7 @@ def beside(names: Iterable[str], texts: Iterable[str]) -> str:
     return f'<div class="pair">{sides}</div>'
 
 
-def compared(left: str, right: str, cut: int) -> list[str]:
+def mark_differences(left: str, right: str, cut: int) -> list[str]:
     """Both texts, with the words marked that only one of them has."""
     one, other = (_WORD.findall(text if len(text) <= cut else f"{text[: cut - 1]}…") for text in (left, right))
     plain = [html("".join(words), cut + 1) for words in (one, other)]

@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.core.text import whole
 from runner.core.types import Evaluator, Result
-from runner.engine.request import Prepared, RunRequest, prepare
+from runner.engine.request import PreparedRun, RunRequest, prepare
 from runner.inputs.evaluators.typescript.type_errors import that_count
 from runner.runs.pool.types import TriedRow, TryReply
 from runner.runs.pool.worker.shared_sandbox import Lease
@@ -22,7 +22,7 @@ from runner.runs.pool.worker.warm import Sandboxes
 from sandboxes.base import Call, Execution, Problem, SandboxConfig
 from sandboxes.json_text import reader, writer
 
-SHOWN = 1 << 20
+SHOWN_CHARACTERS = 1 << 20
 """Characters of JSON of a row's arguments and returned value that are shown."""
 _KEPT, _SMALL = 64, 32 << 10
 """How many requests are remembered as they were prepared, and of how many bytes: they hold scripts and literals."""
@@ -35,19 +35,21 @@ _PYTHON = re.compile(r'^ *File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+).*\n( *)
 _TYPESCRIPT = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):(\d+)\)?$", re.M)
 
 
-def prepared_of(request: bytes) -> Prepared:
+def prepared_of(request: bytes) -> PreparedRun:
     """What a request, as JSON, needs. That does not change: it is remembered, if small. Raises what `prepare` does."""
     return (_remembered if len(request) <= _SMALL else _prepared)(request)
 
 
-def _prepared(request: bytes) -> Prepared:
+def _prepared(request: bytes) -> PreparedRun:
     return prepare(RunRequest.model_validate(json.loads(request)))
 
 
 _remembered = lru_cache(_KEPT)(_prepared)
 
 
-async def tried(request: bytes, given: list[dict[str, Any]], sandboxes: Sandboxes, *, short: bool = False) -> TryReply:
+async def try_rows(
+    request: bytes, given: list[dict[str, Any]], sandboxes: Sandboxes, *, short: bool = False
+) -> TryReply:
     """
     Score the `given` rows; `short` ones are a list to `score`. `request` is a RunRequest's JSON.
 
@@ -72,7 +74,7 @@ async def tried(request: bytes, given: list[dict[str, Any]], sandboxes: Sandboxe
     return TryReply(results=rows, sandbox=identity, why=prepared.why, seconds=seconds)
 
 
-async def checked(evaluator: Evaluator, config: SandboxConfig, sandboxes: Sandboxes) -> list[Problem]:
+async def check_script(evaluator: Evaluator, config: SandboxConfig, sandboxes: Sandboxes) -> list[Problem]:
     """What a compiler finds in the script; nothing where the sandbox has none. Raises what `prepare` does."""
     prepared = prepare(RunRequest(evaluator=evaluator, sandbox=config), worked=True)
     if not prepared.sandbox.capabilities.checks:
@@ -131,7 +133,7 @@ def _shown(values: Mapping[str, Any]) -> dict[str, Any] | None:
         text = _write(values)
     except (ValueError, RecursionError):
         return None
-    if len(text) > SHOWN:
+    if len(text) > SHOWN_CHARACTERS:
         return None
     found: dict[str, Any] = _read(whole(text))
     return found

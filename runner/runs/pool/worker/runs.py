@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from runner.core.types import Case, Evaluator
-from runner.engine.request import Prepared, prepare
+from runner.engine.request import PreparedRun, prepare
 from runner.inputs.datasets.row_columns import RowColumns
 from runner.inputs.evaluators.column import BY_NAME, TEXTS, is_bare
 from runner.inputs.evaluators.mapping import Binding
 from runner.results.output.row_cells import run_layout
 from runner.results.output.stored_rows import stored_rows, whole_lines
-from runner.results.output.stored_run import Part, StoredRun
+from runner.results.output.stored_run import StoredPart, StoredRun
 from runner.results.store.segments import SegmentBuilder
 from runner.runs.pool.faults import Fault
 from runner.runs.pool.types import AHEAD, RunEnded, RunJob, RunSegment, RunStarted
@@ -84,7 +84,7 @@ class RunTask:
             return ended.model_copy(update={"summary": work.summary("interrupted")})
         return ended
 
-    def _leased(self, prepared: Prepared) -> Prepared:
+    def _leased(self, prepared: PreparedRun) -> PreparedRun:
         keep = prepared.keep
         if keep is None and prepared.binding is not None:
             keep = GivenColumns.of_binding(prepared.binding)
@@ -156,7 +156,7 @@ class GivenColumns(RowColumns):
 
 def _stored(segments: Sequence[Path], evaluator: Evaluator) -> StoredRun | None:
     """The results of earlier segments. Raises ResumeError and OSError."""
-    parts = [Part(path, whole_lines(path)) for path in segments]
+    parts = [StoredPart(path, whole_lines(path)) for path in segments]
     if not any(part.kept.rows for part in parts):
         return None
     _, first = next(stored_rows(parts[0].path, parts[0].kept, evaluator))

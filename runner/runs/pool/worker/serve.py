@@ -21,12 +21,12 @@ from typing import Any
 from runner.core.doors import speaking
 from runner.core.errors import InputError
 from runner.core.types import Evaluator
-from runner.runs.parts.work import Work, packed
+from runner.runs.parts.work import PartWorker, pack_reply
 from runner.runs.pool import frames
 from runner.runs.pool.faults import Fault
-from runner.runs.pool.frames import Frame
+from runner.runs.pool.frames import PoolFrame
 from runner.runs.pool.types import PoolStatus, RunJob, RunSegment, RunStarted
-from runner.runs.pool.worker.dry_run import checked, tried
+from runner.runs.pool.worker.dry_run import check_script, try_rows
 from runner.runs.pool.worker.runs import RunTask
 from runner.runs.pool.worker.warm import BYTES, Programs, Sandboxes
 from sandboxes import event_loop
@@ -90,9 +90,9 @@ class Worker:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._programs = Programs(lambda: held(BYTES))
+        self._programs = Programs(lambda: held_bytes(BYTES))
         self._sandboxes = Sandboxes(self._programs)
-        self._parts = Work()
+        self._parts = PartWorker()
         self._jobs: dict[int, asyncio.Task[None]] = {}
         self._runs: dict[int, RunTask] = {}
         self._stopped = asyncio.Event()
@@ -118,7 +118,7 @@ class Worker:
             while True:
                 self._take(await frames.read(self._reader))
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: PoolFrame) -> None:
         job, do = frame.job, frame.header["do"]
         if do in ("cancel", "park"):
             if do == "park" and job in self._runs:
@@ -150,19 +150,19 @@ class Worker:
             self._jobs.pop(job, None)
         await self._send({**header, "job": job}, payload)
 
-    async def _try(self, frame: Frame) -> bytes:
+    async def _try(self, frame: PoolFrame) -> bytes:
         size, payload = frame.header["request"], frame.payload
         rows = json.loads(payload[size:])
-        reply = await tried(payload[:size], rows, self._sandboxes, short=len(payload) <= _SHORT)
+        reply = await try_rows(payload[:size], rows, self._sandboxes, short=len(payload) <= _SHORT)
         return _write(reply.model_dump(mode="json")).encode()
 
-    async def _check(self, frame: Frame) -> bytes:
+    async def _check(self, frame: PoolFrame) -> bytes:
         asked = json.loads(frame.payload)
         evaluator = Evaluator.model_validate(asked["evaluator"])
-        problems = await checked(evaluator, SandboxConfig.model_validate(asked["sandbox"]), self._sandboxes)
+        problems = await check_script(evaluator, SandboxConfig.model_validate(asked["sandbox"]), self._sandboxes)
         return _write([problem.model_dump(mode="json") for problem in problems]).encode()
 
-    async def _score(self, frame: Frame) -> bytes:
+    async def _score(self, frame: PoolFrame) -> bytes:
         job, asked = frame.job, RunJob.model_validate(json.loads(frame.payload))
         task = self._runs[job] = RunTask(asked, self._sandboxes, partial(self._send_part, job))
         try:
@@ -171,7 +171,7 @@ class Worker:
             del self._runs[job]
         return ended.model_dump_json().encode()
 
-    async def _part(self, frame: Frame) -> bytes:
+    async def _part(self, frame: PoolFrame) -> bytes:
         last = 0.0
 
         def progress(count: int) -> None:
@@ -180,7 +180,7 @@ class Worker:
                 last = now
                 self._writer.write(frames.pack({"kind": "count", "job": frame.job, "count": count}))
 
-        return packed(await self._parts.do(pickle.loads(frame.payload), progress))  # of the run, which started this
+        return pack_reply(await self._parts.do(pickle.loads(frame.payload), progress))  # of the run, which started this
 
     async def _send_part(self, job: int, part: RunStarted | RunSegment) -> None:
         if isinstance(part, RunStarted):
@@ -205,7 +205,7 @@ class Worker:
             await self._writer.drain()
 
 
-def held(limit: int) -> int:
+def held_bytes(limit: int) -> int:
     """
     Bytes of their own, files that are mapped for reading not counted; 0 where the system does not tell.
 

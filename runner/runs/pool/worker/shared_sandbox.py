@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from runner.runs.pool.worker.warm import Loaded, Opened, Party, Sandboxes
+from runner.runs.pool.worker.warm import Party, ProgramLease, Sandboxes, SandboxLease
 from sandboxes.base import Call, Execution, GroupedProgram, Limits, Problem, Program, Sandbox, Script
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
@@ -34,7 +34,7 @@ class Lease(Sandbox):
         self._look = look
         self.loaded: Execution | None = None
         """The outcome of loading the script; it stays when the sandbox is given back."""
-        self._place: tuple[Opened, Party] | None = None
+        self._place: tuple[SandboxLease, Party] | None = None
 
     @property
     def _sandbox(self) -> Sandbox:
@@ -100,13 +100,13 @@ class Lease(Sandbox):
             opened.turns.leave(party)
             self._sandboxes.leave(opened)
 
-    def _taken(self) -> tuple[Opened, Party]:
+    def _taken(self) -> tuple[SandboxLease, Party]:
         if self._place is None:
             raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
         return self._place
 
     async def run_grouped(
-        self, loaded: Loaded, calls: Sequence[Call], limits: Limits
+        self, loaded: ProgramLease, calls: Sequence[Call], limits: Limits
     ) -> AsyncGenerator[Sequence[Execution], None]:
         """Run calls when it is this job's turn."""
         (opened, party), by_id = self._taken(), {call.id: call for call in calls}
@@ -125,25 +125,25 @@ class Lease(Sandbox):
                 self._note_loss(opened, loaded, e)
                 raise
 
-    def _note_loss(self, opened: Opened, loaded: Loaded, error: SandboxError) -> None:
+    def _note_loss(self, opened: SandboxLease, loaded: ProgramLease, error: SandboxError) -> None:
         opened.losses += 1
         self._sandboxes.programs.forget(loaded)
         if opened.losses >= _LOSSES or not isinstance(error, SandboxLostError):
             self._give_up(opened)
 
-    def _give_up(self, opened: Opened) -> None:
+    def _give_up(self, opened: SandboxLease) -> None:
         if self._sandboxes.shared:  # else its one caller decides
             self._sandboxes.forget(opened)
 
-    def leave(self, loaded: Loaded) -> None:
+    def leave(self, loaded: ProgramLease) -> None:
         """A program is not used any more."""
         self._sandboxes.programs.leave(loaded)
 
 
 class _LeasedProgram(GroupedProgram):
-    def __init__(self, lease: Lease, loaded: Loaded) -> None:
+    def __init__(self, lease: Lease, loaded: ProgramLease) -> None:
         self._lease = lease
-        self._loaded: Loaded | None = loaded
+        self._loaded: ProgramLease | None = loaded
         self.loaded = loaded.program.loaded
 
     def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution], None]:

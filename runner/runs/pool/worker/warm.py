@@ -115,7 +115,7 @@ class Warm(Generic[T]):
             LOG.warning("a %s could not be closed: %s", item.what, e)
 
 
-class Key(NamedTuple):
+class ProgramKey(NamedTuple):
     """What a program was loaded from."""
 
     sandbox: int
@@ -123,7 +123,7 @@ class Key(NamedTuple):
     limits: Limits
 
 
-class Loaded(Item):
+class ProgramLease(Item):
     """A program, or one that is being loaded."""
 
     what = "program"
@@ -138,7 +138,7 @@ class Loaded(Item):
         await self.program.close()
 
 
-class Programs(Warm[Loaded]):
+class Programs(Warm[ProgramLease]):
     """
     The least recently used are closed when they are too many, or hold too much memory.
 
@@ -160,15 +160,15 @@ class Programs(Warm[Loaded]):
         self.bytes = 0
         """Memory, as last measured."""
 
-    async def take(self, number: int, sandbox: Sandbox, script: Script, limits: Limits) -> Loaded:
+    async def take(self, number: int, sandbox: Sandbox, script: Script, limits: Limits) -> ProgramLease:
         """
         The program, loaded if it is not kept; give it back with `leave`. `number` is the sandbox's.
 
         Raises what `Sandbox.load` does. Loading is stopped when nobody waits for it any more.
         """
-        key = Key(number, script, limits)
+        key = ProgramKey(number, script, limits)
         if key not in self._kept:
-            self._kept[key] = Loaded(key, self._load(sandbox, script, limits))
+            self._kept[key] = ProgramLease(key, self._load(sandbox, script, limits))
         loaded = await self._use(self._kept[key])
         if loaded.program.loaded.status != "ok":
             self.forget(loaded)  # it might load another time
@@ -182,7 +182,7 @@ class Programs(Warm[Loaded]):
             self.forget(loaded)
         return program
 
-    def leave(self, item: Loaded) -> None:
+    def leave(self, item: ProgramLease) -> None:
         super().leave(item)
         if not item.users and not item.making.done():
             self.forget(item)
@@ -190,11 +190,11 @@ class Programs(Warm[Loaded]):
     def forget_all(self, number: int) -> None:
         """Forget those of one sandbox."""
         for loaded in list(self._kept.values()):
-            if isinstance(loaded.key, Key) and loaded.key.sandbox == number:
+            if isinstance(loaded.key, ProgramKey) and loaded.key.sandbox == number:
                 self.forget(loaded)
 
 
-class Opened(Item):
+class SandboxLease(Item):
     """A sandbox that is open, or being opened, and whoever uses it, in `lanes`."""
 
     what = "sandbox"
@@ -204,7 +204,7 @@ class Opened(Item):
         self.number = number
         self.sandbox = sandbox
         self._programs = programs
-        self.turns = Turns(lanes)
+        self.turns = FairQueue(lanes)
         self.losses = 0
         """Times that it was lost, with nothing that it did well in between."""
 
@@ -220,7 +220,7 @@ class Opened(Item):
         await self.sandbox.close()
 
 
-class Sandboxes(Warm[Opened]):
+class Sandboxes(Warm[SandboxLease]):
     """
     One for each config, closed when it was idle for minutes.
 
@@ -244,7 +244,7 @@ class Sandboxes(Warm[Opened]):
         self._numbers = itertools.count(1)
         self._left = asyncio.Condition()
 
-    async def take(self, wanted: Sandbox) -> Opened:
+    async def take(self, wanted: Sandbox) -> SandboxLease:
         """
         The open sandbox with the config of `wanted`; give it back with `leave`. Raises what `Sandbox.open` does.
 
@@ -261,15 +261,15 @@ class Sandboxes(Warm[Opened]):
         if key not in self._kept:
             sandbox = _with_lanes(wanted) if self.shared else wanted
             lanes = sandbox.concurrency if self.shared else _ANY
-            self._kept[key] = Opened(next(self._numbers), key, sandbox, self.programs, lanes)
+            self._kept[key] = SandboxLease(next(self._numbers), key, sandbox, self.programs, lanes)
         return await self._use(self._kept[key])
 
-    def leave(self, item: Opened) -> None:
+    def leave(self, item: SandboxLease) -> None:
         super().leave(item)
         if not item.users and self.shared:
             self._begin(self._tell())
 
-    def forget(self, item: Opened) -> None:
+    def forget(self, item: SandboxLease) -> None:
         if self._kept.get(item.key) is item:
             self.programs.forget_all(item.number)
         super().forget(item)
@@ -291,7 +291,7 @@ class Sandboxes(Warm[Opened]):
         await self.programs.ended()
         await super().ended()
 
-    def _idle(self) -> list[Opened]:
+    def _idle(self) -> list[SandboxLease]:
         return [opened for opened in super()._idle() if opened.making.done()]
 
     async def _tell(self) -> None:
@@ -331,7 +331,7 @@ class Party:
         self.waiting: deque[asyncio.Future[None]] = deque()
 
 
-class Turns:
+class FairQueue:
     """
     Gives out `lanes`: neither runs nor dry runs ever hold all of them. With equal claims, the least served is next.
 

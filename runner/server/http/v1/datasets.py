@@ -23,7 +23,7 @@ from runner.server.http.v1.parts import (
     while_there,
     while_there_after,
 )
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.rows import FURTHEST
 from runner.server.service.types import MOST_ROWS, DatasetRows
 from sandboxes.base import SandboxConfig
@@ -36,7 +36,7 @@ _FILE = {"requestBody": {"required": True, "content": {"application/octet-stream
 @router.get("/datasets", tags=["datasets"], responses=problems("input"))
 async def datasets(service: Here, after: After = None, count: Count = 50) -> Page[DatasetInfo]:
     """The datasets by name."""
-    return await threaded(service.store.datasets, after, count)
+    return await call_in_thread(service.store.datasets, after, count)
 
 
 @router.post(
@@ -83,13 +83,13 @@ async def add(
 @router.get("/datasets/{name}", tags=["datasets"], responses=problems("not-found"))
 async def dataset(name: DatasetName, service: Here) -> DatasetInfo:
     """One dataset."""
-    return await threaded(service.store.dataset, name)
+    return await call_in_thread(service.store.dataset, name)
 
 
 @router.delete("/datasets/{name}", tags=["datasets"], status_code=204, responses=problems("not-found", "in-use"))
 async def delete(name: DatasetName, service: Here, force: Force = False) -> None:
     """Delete it. With `force` also if runs use it: their results stay."""
-    await threaded(service.store.delete_dataset, name, force=force)
+    await call_in_thread(service.store.delete_dataset, name, force=force)
 
 
 @router.get("/datasets/{name}/rows", tags=["datasets"], responses=problems("not-found", "dataset"))
@@ -107,13 +107,13 @@ async def rows(
 @router.get("/configs", tags=["configs"], responses=problems("input"))
 async def configs(service: Here, after: After = None, count: Count = 50) -> Page[Preset]:
     """The sandbox configs by name."""
-    return await threaded(service.store.presets, after, count)
+    return await call_in_thread(service.store.presets, after, count)
 
 
 @router.get("/configs/{name}", tags=["configs"], responses=problems("not-found", "input"))
 async def config(name: Name, service: Here) -> Preset:
     """One config."""
-    return await threaded(service.store.preset, name)
+    return await call_in_thread(service.store.preset, name)
 
 
 @router.put("/configs/{name}", tags=["configs"], responses=problems("not-allowed", "input"))
@@ -125,4 +125,4 @@ async def set_config(name: Name, body: Annotated[SandboxConfig, Body()], service
 @router.delete("/configs/{name}", tags=["configs"], status_code=204, responses=problems("not-found", "input"))
 async def delete_config(name: Name, service: Here) -> None:
     """Delete a config. Runs keep the one that they had."""
-    await threaded(service.store.delete_preset, name)
+    await call_in_thread(service.store.delete_preset, name)

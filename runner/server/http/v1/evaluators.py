@@ -14,15 +14,15 @@ from runner.runs.pool.types import TryReply
 from runner.server.http.idempotency import Once
 from runner.server.http.v1.parts import After, Count, Force, Here, Name, StrictRoute, problems, while_there
 from runner.server.service import scripts
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
 from runner.server.service.types import (
-    Checked,
     CheckRequest,
     EvaluateRequest,
     EvaluatorInput,
-    Recognised,
+    RecognisedFile,
     SandboxFit,
+    ScriptCheck,
     Template,
     Word,
 )
@@ -31,7 +31,7 @@ from sandboxes.base import Model
 router = APIRouter(prefix="/v1", tags=["evaluators"], route_class=StrictRoute)
 
 
-class Change(Model):
+class EvaluatorChange(Model):
     """A new source of an evaluator. What is left out of how it is read is as it was asked for of the edited version."""
 
     source: str
@@ -41,7 +41,7 @@ class Change(Model):
 
 
 @router.post("/check", responses=problems())
-async def check(body: CheckRequest, service: Here) -> Checked:
+async def check(body: CheckRequest, service: Here) -> ScriptCheck:
     """Read a script without running it: its parameters, outputs and packages, or what is wrong with it, and where."""
     return await service.check(body)
 
@@ -65,7 +65,7 @@ async def evaluate(body: EvaluateRequest, request: Request, service: Here) -> Tr
 )
 async def recognise(
     request: Request, service: Here, name: Annotated[str, Query(min_length=1, max_length=255)]
-) -> Recognised:
+) -> RecognisedFile:
     """Tell what a file is, by its name and its first bytes, which are the body."""
     return scripts.recognise(await request.body(), name)
 
@@ -73,7 +73,7 @@ async def recognise(
 @router.get("/templates", responses=problems())
 async def templates(service: Here) -> list[Template]:
     """The evaluators that come with evalcell."""
-    return await threaded(scripts.all_templates)
+    return await call_in_thread(scripts.all_templates)
 
 
 @router.get("/sandboxes", responses=problems("not-found", "evaluator"))
@@ -85,7 +85,7 @@ async def sandboxes(service: Here, evaluator: Annotated[str | None, Query(max_le
 @router.get("/evaluators", responses=problems("input"))
 async def evaluators(service: Here, after: After = None, count: Count = 50) -> Page[EvaluatorInfo]:
     """The evaluators by name."""
-    return await threaded(service.store.evaluators, after, count)
+    return await call_in_thread(service.store.evaluators, after, count)
 
 
 @router.post("/evaluators", status_code=201, responses=problems("evaluator", "input", "idempotency", "store-full"))
@@ -104,7 +104,7 @@ async def add(body: EvaluatorInput, service: Here, response: Response, once: Onc
 @router.get("/evaluators/{name}", responses=problems("not-found", "input"))
 async def evaluator(name: Annotated[str, Field(max_length=80)], service: Here, response: Response) -> EvaluatorVersion:
     """One version: `name` is the newest, `name@3` the third, `name@1f2e3d` that of a hash."""
-    found = await threaded(service.store.evaluator, name)
+    found = await call_in_thread(service.store.evaluator, name)
     response.headers["ETag"] = f'"{found.version}"'
     return found
 
@@ -115,7 +115,7 @@ async def evaluator(name: Annotated[str, Field(max_length=80)], service: Here, r
 )
 async def change(
     name: Name,
-    body: Change,
+    body: EvaluatorChange,
     service: Here,
     response: Response,
     if_match: Annotated[str | None, Header(max_length=100)] = None,
@@ -123,7 +123,7 @@ async def change(
     """Keep a new version. `If-Match` has the version that was edited; another one that is newer is a conflict."""
     if if_match is None:
         raise ServiceError("precondition-required", 'send `If-Match: "VERSION"`, the version that you edited')
-    before = await threaded(service.store.evaluator, name)
+    before = await call_in_thread(service.store.evaluator, name)
     asked = body.model_dump(exclude_unset=True)
     if asked.setdefault("dialect", before.asked_dialect) == before.asked_dialect:
         asked = {"entry": before.asked_entry, "dialect_failures": before.dialect_failures} | asked
@@ -137,13 +137,13 @@ async def change(
 @router.delete("/evaluators/{name}", status_code=204, responses=problems("not-found", "in-use", "input"))
 async def delete(name: Name, service: Here, force: Force = False) -> None:
     """Delete it with all its versions."""
-    await threaded(service.store.delete_evaluator, name, force=force)
+    await call_in_thread(service.store.delete_evaluator, name, force=force)
 
 
 @router.get("/evaluators/{name}/versions", responses=problems("not-found", "input"))
 async def versions(name: Name, service: Here, after: After = None, count: Count = 50) -> Page[EvaluatorVersion]:
     """All versions, the newest first."""
-    return await threaded(service.store.versions, name, after, count)
+    return await call_in_thread(service.store.versions, name, after, count)
 
 
 @router.get("/evaluators/{name}/versions/{number}", responses=problems("not-found", "input"))
@@ -151,6 +151,6 @@ async def version(
     name: Name, number: Annotated[int, Field(ge=1, le=999_999_999)], service: Here, response: Response
 ) -> EvaluatorVersion:
     """One version."""
-    found = await threaded(service.store.evaluator, f"{name}@{number}")
+    found = await call_in_thread(service.store.evaluator, f"{name}@{number}")
     response.headers["ETag"] = f'"{found.version}"'
     return found

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Header, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from runner.server.http.authentication import Entry
+from runner.server.http.authentication import AuthMiddleware
 from runner.server.http.v1.parts import Here, StrictRequest, problems, while_there
 from runner.server.service.errors import ServiceError, problem_or_raise
 from runner.server.service.langfuse import ExecuteReply, ExecuteRequest, execute
 
-RETRIED = (409, 429, 500)
+RETRY_STATUSES = (409, 429, 500)
 """Statuses after which Langfuse asks again; any other ends its job for good (its externalCodeEvalDispatcher.ts)."""
 
 
@@ -27,7 +27,7 @@ class SignedRoute(APIRoute):
 
         async def signed(given: Request) -> Response:
             request = StrictRequest(given.scope, given.receive)
-            entry: Entry = request.app.state.entry
+            entry: AuthMiddleware = request.app.state.entry
             signature = request.headers.get("x-langfuse-signature", "")
             if entry.signing is not None and not entry.is_signed(signature, await request.body()):
                 raise ServiceError("unauthorized", "the header `x-langfuse-signature` does not fit the body and secret")
@@ -35,7 +35,7 @@ class SignedRoute(APIRoute):
                 reply: Response = await handle(request)
             except Exception as failure:
                 error = problem_or_raise(failure)
-                if error.retryable and error.status not in RETRIED:
+                if error.retryable and error.status not in RETRY_STATUSES:
                     error = ServiceError(
                         error.kind, error.detail, retry_after=error.retry_after, status=500, **error.more
                     )

@@ -18,10 +18,10 @@ from runner.results.store.types import (
     OVER,
     Order,
     Page,
+    ResultSelection,
     RunInfo,
     RunSpec,
     RunState,
-    Selected,
     Selection,
 )
 from runner.server.http.idempotency import Once
@@ -107,7 +107,7 @@ async def results(
     search: Annotated[str, Query(max_length=200)] = "",
     first: Annotated[int, Query(ge=0, le=MOST_DEEP)] = 0,
     count: Annotated[int, Query(ge=0, le=MOST_COUNT)] = 50,
-) -> Selected:
+) -> ResultSelection:
     """Results by range: those that match all that is given, in this order. `first` counts from 0."""
     chosen = Selection(
         order=order,

@@ -13,7 +13,7 @@ from runner.engine.scoring.diff import JsonDifference, JsonDifferences, count_di
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.shown_rows import label_text
 from runner.engine.scoring.summary import Stats, passes
-from runner.results.reports.html.rows import beside, compared
+from runner.results.reports.html.rows import beside, mark_differences
 from runner.results.store.types import RunInfo
 from runner.server.http.web.render import fragment, values_apart
 from sandboxes.base import Model
@@ -31,7 +31,7 @@ _VALUE = 100
 _BEFORE = 20  # characters that are shown before the first that differs, where a value is longer
 
 
-class Shown(Model):
+class ResultCard(Model):
     """A result as a page shows it, also one out of a file that anybody may have written."""
 
     number: int
@@ -45,12 +45,12 @@ class Shown(Model):
     message: str
 
 
-def shown(row: Mapping[str, Any]) -> Shown:
+def result_card(row: Mapping[str, Any]) -> ResultCard:
     """The result's own fields; what is of another type is left out."""
     error = row.get("error")
     error = error if isinstance(error, dict) else {"kind": row.get("error_kind"), "message": row.get("error_message")}
     score = row.get("score")
-    return Shown(
+    return ResultCard(
         number=int(row.get("number") or 0),
         id=str(row.get("id", "")),
         outcome=str(row.get("outcome", "")),
@@ -68,7 +68,7 @@ def _text(value: Any) -> str | None:
 
 def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup:
     """The row; `whole` with everything that is known of it."""
-    result = shown(row)
+    result = result_card(row)
     columns = _columns(row)
     names = [name for name in ("output", "reference", *columns) if name in columns]
     pair = list(dict.fromkeys(names))[:2]
@@ -130,7 +130,7 @@ def _columns(row: Mapping[str, Any]) -> dict[str, Any]:
     return dict(carried) if isinstance(carried, dict) else {n: given for n, given in row.items() if n not in _OWN}
 
 
-def _verdict(stats: Stats | None, row: Shown) -> str:
+def _verdict(stats: Stats | None, row: ResultCard) -> str:
     passed = passes(row.score, stats) if row.score is not None and stats is not None else None
     return row.outcome if passed is None else "passed" if passed else "missed"
 
@@ -140,7 +140,9 @@ def _sides(names: list[str], values: list[Any], *, whole: bool) -> Markup:
         return Markup("")
     cut = 50 * _CUT if whole else _CUT
     texts = values_apart(values)
-    shown = compared(texts[0], texts[1], cut) if len(texts) == 2 else [fragment_text(text, cut) for text in texts]
+    shown = (
+        mark_differences(texts[0], texts[1], cut) if len(texts) == 2 else [fragment_text(text, cut) for text in texts]
+    )
     return Markup(beside(names, shown))
 
 

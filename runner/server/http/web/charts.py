@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from runner.engine.scoring import overview
 from runner.engine.scoring.summary import Summary
-from runner.results.reports.html.figures import Group, histogram, meters
+from runner.results.reports.html.figures import BarGroup, histogram, meters
 from runner.server.http.web.render import link
 
 _LABELS = 20
@@ -27,10 +27,10 @@ def charts(summary: Summary, path: str, query: Mapping[str, Any]) -> Markup:
     known = list(stats.labels)[:_LABELS]
     # What looks alike is told apart in what is shown, and not in the address.
     names = zip(overview.labels(stats, _LABELS), overview.shown_labels(stats, _LABELS), strict=True)
-    labels = [Group(words, count, to(label=name) if name in known else None) for (name, count), (words, _) in names]
+    labels = [BarGroup(words, count, to(label=name) if name in known else None) for (name, count), (words, _) in names]
     counts = overview.outcome_counts(summary).items()
-    outcomes = [Group(name, count, to(outcome=name)) for name, count in counts if count]
-    errors = [Group(one.kind, one.count, to(error=one.kind), one.message) for one in summary.errors]
+    outcomes = [BarGroup(name, count, to(outcome=name)) for name, count in counts if count]
+    errors = [BarGroup(one.kind, one.count, to(error=one.kind), one.message) for one in summary.errors]
     return Markup(
         histogram(stats, lambda low, high: to(low=repr(low), high=repr(high)))
         + meters("Labels", labels)

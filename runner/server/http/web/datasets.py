@@ -15,7 +15,7 @@ from runner.server.http.web import draft as drafts
 from runner.server.http.web import forms
 from runner.server.http.web.draft import EMPTY
 from runner.server.http.web.render import page, values_apart
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
 from runner.server.service.rows import FURTHEST
 from runner.server.service.types import line
@@ -30,9 +30,9 @@ _TRIED = 5
 
 
 @router.get("/datasets/{name}")
-async def shown(request: Request, service: Here, name: str, first: str = "1") -> Response:
+async def show_dataset(request: Request, service: Here, name: str, first: str = "1") -> Response:
     """A dataset's rows, some at a time."""
-    dataset = await threaded(service.store.dataset, name)
+    dataset = await call_in_thread(service.store.dataset, name)
     at = forms.whole_number(first, "the first row")
     found = await while_there(request, service.dataset_rows, name, at, _ROWS + 1)
     more = len(found.rows) > _ROWS
@@ -44,14 +44,14 @@ async def shown(request: Request, service: Here, name: str, first: str = "1") ->
         count=_ROWS,
         furthest=FURTHEST,
         more=more,
-        evaluators=(await threaded(service.store.evaluators, count=_LISTED)).items,
+        evaluators=(await call_in_thread(service.store.evaluators, count=_LISTED)).items,
     )
 
 
 @router.get("/datasets/{name}/rows/{number}")
 async def row(request: Request, service: Here, name: str, number: str) -> Response:
     """One row of a dataset: its first columns, as far as a page has room."""
-    dataset = await threaded(service.store.dataset, name)
+    dataset = await call_in_thread(service.store.dataset, name)
     at = forms.whole_number(number, "the row")
     found = await while_there(request, service.dataset_rows, name, at, 2)
     if not found.rows:
@@ -90,17 +90,17 @@ def _first_columns(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 @router.get("/datasets/{name}/tried")
-async def tried(request: Request, service: Here, name: str) -> Response:
+async def try_dataset(request: Request, service: Here, name: str) -> Response:
     """The first rows, tried with the evaluator saved last that can score them: a part of the dataset's page."""
-    await threaded(service.store.dataset, name)
+    await call_in_thread(service.store.dataset, name)
     every = sorted(
-        (await threaded(service.store.evaluators, count=_LISTED)).items, key=lambda one: one.saved, reverse=True
+        (await call_in_thread(service.store.evaluators, count=_LISTED)).items, key=lambda one: one.saved, reverse=True
     )
     likely, mapping = None, ""
     for info in every[:_TRIED]:
-        version = await threaded(service.store.evaluator, info.name)
+        version = await call_in_thread(service.store.evaluator, info.name)
         draft = drafts.of_version(version, dataset=name)
-        found = await while_there(request, drafts.tried, service, draft)
+        found = await while_there(request, drafts.try_draft, service, draft)
         if found["reply"] is not None and found["same"] is None:
             return page(request, "dataset_tried.html", version=version, dataset=name, **found)
         if not mapping and found["mapping"] and not set(found["mapping"].split()) & {"COLUMN", "VALUE"}:
@@ -112,5 +112,5 @@ async def tried(request: Request, service: Here, name: str) -> Response:
 @router.post("/datasets/{name}/delete")
 async def delete(service: Here, name: str) -> Response:
     """Delete a dataset that no run uses."""
-    await threaded(service.store.delete_dataset, name)
+    await call_in_thread(service.store.delete_dataset, name)
     return RedirectResponse("/", 303)

@@ -24,7 +24,7 @@ from sandboxes.base import Language, Problem, SandboxConfig
 _PLACE = re.compile(r"[^\s:]{1,80}:(\d{1,7})(?::(\d{1,7}))?: (.*)")
 _SECONDS = "2"
 """That a row may take while one types, if the form does not say: a script that loops should not be waited for long."""
-TRIED = 5
+DRAFT_ROWS = 5
 """Rows that are scored while one types."""
 
 EMPTY: dict[str, Any] = {
@@ -80,7 +80,7 @@ def of_version(version: EvaluatorVersion, **more: Any) -> Draft:
     return replace(draft, dialect=version.how_read["dialect"] or "", entry=version.entry or "", **more)
 
 
-def edited(version: EvaluatorVersion, **more: Any) -> Draft:
+def draft_of(version: EvaluatorVersion, **more: Any) -> Draft:
     """The draft of a version to be changed: it has what somebody asked for, as the rest is said by its text."""
     draft = of_version(version, **more)
     return replace(draft, dialect=version.asked_dialect or "", entry=version.asked_entry or "")
@@ -99,7 +99,7 @@ def of_template(name: str, language: Language | None = None) -> Draft:
     rows = _cases(name)
     if demo is not None:
         with demo.open(encoding="utf-8") as file:
-            rows = "".join(line for line, _ in zip(file, range(TRIED), strict=False))
+            rows = "".join(line for line, _ in zip(file, range(DRAFT_ROWS), strict=False))
     return Draft(name=name, language=chosen, source=source, rows=rows)
 
 
@@ -116,11 +116,13 @@ def _lines(rows: Any) -> str:
 
 def _cases(name: str) -> str:
     """The first worked examples of a template, as rows: they have what a row has, and what is expected of it."""
-    found = [json.loads(line) for line in templates.cases(name).read_text("utf-8").splitlines()[:TRIED] if line.strip()]
+    found = [
+        json.loads(line) for line in templates.cases(name).read_text("utf-8").splitlines()[:DRAFT_ROWS] if line.strip()
+    ]
     return _lines({key: value for key, value in case.items() if key not in ("expected", "about")} for case in found)
 
 
-async def tried(service: Service, draft: Draft) -> dict[str, Any]:
+async def try_draft(service: Service, draft: Draft) -> dict[str, Any]:
     """The rows with the script as it stands, as `tried.html` shows them. What is wrong is a sentence in it."""
     read = None
     try:
@@ -176,7 +178,7 @@ def _problems(found: Any) -> str:
 
 def request_of(draft: Draft) -> EvaluateRequest:
     """What the service is asked. Raises InputError."""
-    typed = None if draft.dataset else forms.rows(draft.rows, TRIED)
+    typed = None if draft.dataset else forms.rows(draft.rows, DRAFT_ROWS)
     if typed == []:
         raise InputError('there is no row to try; choose a dataset, or type a row such as {"output": "a"}')
     return EvaluateRequest(
@@ -188,7 +190,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
         rows=typed,
         dataset=draft.dataset or None,
         first=forms.whole_number(draft.first or "1", "the first row"),
-        count=TRIED,
+        count=DRAFT_ROWS,
         mapping=forms.mapping(draft.mapping),
         limits=forms.limits({**asdict(draft), "timeout": draft.timeout.strip() or _SECONDS}),
         sandbox=SandboxConfig(backend=draft.sandbox) if draft.sandbox else None,

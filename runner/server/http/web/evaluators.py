@@ -17,9 +17,9 @@ from runner.server.http.route import PageRoute
 from runner.server.http.v1.parts import Here, while_there
 from runner.server.http.web import draft as drafts
 from runner.server.http.web import forms, header_form
-from runner.server.http.web.draft import EMPTY, TRIED, Draft
+from runner.server.http.web.draft import DRAFT_ROWS, EMPTY, Draft
 from runner.server.http.web.render import link, page, value
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError, problem_or_raise
 from runner.server.service.service import Service
 from runner.server.service.types import EvaluateRequest, EvaluatorInput
@@ -47,7 +47,7 @@ async def new(request: Request, service: Here, template: str = "", dataset: str 
 async def attempt(request: Request, service: Here) -> Response:
     """Score a few rows with the script as it stands: a part of the page for its script, else the page."""
     draft = drafts.of_form(await forms.fields(request))
-    found = await while_there(request, drafts.tried, service, draft)
+    found = await while_there(request, drafts.try_draft, service, draft)
     if "x-evalcell-part" in request.headers:
         made = page(request, "tried.html", **found)
         if found["busy"]:
@@ -87,8 +87,8 @@ async def run(request: Request, service: Here) -> Response:
     form = await forms.fields(request)
     draft = drafts.of_form(form)
     try:
-        opened = await threaded(service.store.evaluator, form["opened"]) if "opened" in form else None
-        same = opened is not None and _same(drafts.edited(opened), draft)
+        opened = await call_in_thread(service.store.evaluator, form["opened"]) if "opened" in form else None
+        same = opened is not None and _same(drafts.draft_of(opened), draft)
         version = opened if opened is not None and same else await _saved(service, draft)
     except Exception as error:
         return await _refused(request, service, draft, problem_or_raise(error))
@@ -121,30 +121,32 @@ async def _refused(request: Request, service: Service, draft: Draft, problem: Se
     if problem.kind != "version-conflict":
         failed = EMPTY | {"detail": problem.detail}
         return await _editor(request, service, draft, tried=failed, status=problem.status)
-    theirs = await threaded(service.store.evaluator, draft.name)
+    theirs = await call_in_thread(service.store.evaluator, draft.name)
     conflict = {"detail": problem.detail, "diff": difference(draft.source, theirs.source)}
     draft = replace(draft, expected=theirs.version)
     return await _editor(request, service, draft, conflict=conflict, status=409)
 
 
 @router.get("/evaluators/{reference}")
-async def shown(request: Request, service: Here, reference: str, dataset: str = "", first: str = "1") -> Response:
+async def show_evaluator(
+    request: Request, service: Here, reference: str, dataset: str = "", first: str = "1"
+) -> Response:
     """A version, the newest or `name@n`, in the editor."""
-    version = await threaded(service.store.evaluator, reference)
+    version = await call_in_thread(service.store.evaluator, reference)
     runs = [run for run in (await service.runs(count=_LISTED)).items if run.evaluator == version.name]
     if not dataset:
-        known = [one.name for one in (await threaded(service.store.datasets, count=_LISTED)).items]
+        known = [one.name for one in (await call_in_thread(service.store.datasets, count=_LISTED)).items]
         used = next((run.dataset for run in runs if run.dataset in known), "")
         dataset = used or await _newest_dataset(service)
-    newest = await threaded(service.store.evaluator, version.name)
-    draft = drafts.edited(version, expected=newest.version, dataset=dataset, first=first)
-    every = (await threaded(service.store.versions, version.name, count=_LISTED)).items
+    newest = await call_in_thread(service.store.evaluator, version.name)
+    draft = drafts.draft_of(version, expected=newest.version, dataset=dataset, first=first)
+    every = (await call_in_thread(service.store.versions, version.name, count=_LISTED)).items
     return await _editor(request, service, draft, version=version, newest=newest, versions=every, runs=runs[:10])
 
 
 async def _newest_dataset(service: Service) -> str:
     """The dataset that was kept last: most likely what one works on. Empty if there is none."""
-    known = (await threaded(service.store.datasets, count=_LISTED)).items
+    known = (await call_in_thread(service.store.datasets, count=_LISTED)).items
     return max(known, key=lambda one: one.created).name if known else ""
 
 
@@ -153,7 +155,7 @@ async def differ(
     request: Request, service: Here, name: str, old: int, new: int, dataset: str = "", first: str = "1"
 ) -> Response:
     """Two versions: what changed in the script, and both on the same rows."""
-    versions = [await threaded(service.store.evaluator, f"{name}@{number}") for number in (old, new)]
+    versions = [await call_in_thread(service.store.evaluator, f"{name}@{number}") for number in (old, new)]
     pairs: Any = []
     detail = ""
     if dataset:
@@ -168,7 +170,7 @@ async def differ(
         old=versions[0],
         new=versions[1],
         diff=difference(versions[0].source, versions[1].source),
-        datasets=(await threaded(service.store.datasets, count=_LISTED)).items,
+        datasets=(await call_in_thread(service.store.datasets, count=_LISTED)).items,
         dataset=dataset,
         first=first,
         pairs=pairs,
@@ -178,13 +180,13 @@ async def differ(
 
 def _of_version(version: EvaluatorVersion, dataset: str, first: str) -> EvaluateRequest:
     at = forms.whole_number(first or "1", "the first row")
-    return EvaluateRequest(evaluator=version.reference, dataset=dataset, first=at, count=4 * TRIED)
+    return EvaluateRequest(evaluator=version.reference, dataset=dataset, first=at, count=4 * DRAFT_ROWS)
 
 
 @router.post("/evaluators/{name}/delete")
 async def delete(request: Request, service: Here, name: str) -> Response:
     """Delete an evaluator with its versions."""
-    await threaded(service.store.delete_evaluator, name)
+    await call_in_thread(service.store.delete_evaluator, name)
     return RedirectResponse("/", 303)
 
 
@@ -205,7 +207,7 @@ async def _editor(
         header=drafts.header(draft),
         dialects=[(one.name, one.title) for one in dialects.every()],
         fits=await drafts.fits(service, draft),
-        datasets=(await threaded(service.store.datasets, count=_LISTED)).items,
+        datasets=(await call_in_thread(service.store.datasets, count=_LISTED)).items,
         **(context | more),
         **tried,
     )

@@ -9,7 +9,7 @@ from runner.server.http.route import PageRoute
 from runner.server.http.v1.parts import Here
 from runner.server.http.web import comparing, datasets, evaluators, runs, static
 from runner.server.http.web.render import page
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import KINDS, ServiceError
 from runner.server.service.scripts import templates_listed
 
@@ -43,9 +43,9 @@ async def home(request: Request, service: Here, after: str | None = None) -> Res
         "home.html",
         query={"after": after},
         runs=await service.runs(count=_RECENT),
-        evaluators=await threaded(service.store.evaluators, after, _LISTED),
-        datasets=await threaded(service.store.datasets, count=_LISTED),
-        templates=await threaded(templates_listed),
+        evaluators=await call_in_thread(service.store.evaluators, after, _LISTED),
+        datasets=await call_in_thread(service.store.datasets, count=_LISTED),
+        templates=await call_in_thread(templates_listed),
     )
 
 

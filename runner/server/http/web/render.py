@@ -83,7 +83,7 @@ def _templates() -> Environment:
         "part": lambda text: quote(str(text), safe=""),
         "rows": rows_of,
         "sentence": sentence,
-        "signed": compared.signed,
+        "signed": compared.signed_number,
         "value": value,
     }
     made.globals |= {"chip": lambda word, kind=None: Markup(chip(word, kind)), "state_chip": state_chip, "link": link}

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from pydantic import ValidationError
 from starlette.responses import RedirectResponse, Response
 
-from runner.core.entry_points import offered
+from runner.core.entry_points import settings_of
 from runner.core.errors import InputError
-from runner.core.settings import nested, parameter
+from runner.core.settings import nest_settings, parameter
 from runner.core.types import Outcome
 from runner.engine.scoring.shown_rows import ShownRows
 from runner.results.reports.content import RunContent
@@ -25,7 +25,7 @@ from runner.server.http.web import draft as drafts
 from runner.server.http.web.charts import charts
 from runner.server.http.web.draft import EMPTY, Draft
 from runner.server.http.web.render import duration, link, page
-from runner.server.service.base import threaded
+from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError, problem_or_raise
 from runner.server.service.rows import FURTHEST
 from runner.server.service.service import Service
@@ -38,7 +38,7 @@ _ROWS = 10
 _ERRORS = 5
 _GLANCE = 0.05
 """Seconds in which a run that goes on tells how fast it is, or else the page does without."""
-FORM = [name for name in offered("the page") if name not in ("map", "set", "sandbox")]
+FORM = [name for name in settings_of("the page") if name not in ("map", "set", "sandbox")]
 """Settings that have a field of their own; `mapping` has two, and the sandbox is chosen from those that fit."""
 
 
@@ -59,8 +59,8 @@ async def new(request: Request, service: Here) -> Response:
 async def speed(request: Request, service: Here) -> Response:
     """The rows a second that a sandbox scores, by trying the first rows in it: a part of the page."""
     form = dict(request.query_params)
-    version = await threaded(service.store.evaluator, form.get("evaluator", ""))
-    found = await while_there(request, drafts.tried, service, _draft(version, form.get("dataset", ""), form))
+    version = await call_in_thread(service.store.evaluator, form.get("evaluator", ""))
+    found = await while_there(request, drafts.try_draft, service, _draft(version, form.get("dataset", ""), form))
     return page(request, "speed.html", **found)
 
 
@@ -90,7 +90,7 @@ def _spec(form: dict[str, str]) -> RunSpec:
             sandbox=SandboxConfig(backend=form["sandbox"]) if form.get("sandbox") else None,
             mapping=forms.mapping(form.get("mapping", "")),
             title=form.get("title", "").strip(),
-            **nested(said) | {"limits": Limits(**nested(limits).get("limits", {}))},
+            **nest_settings(said) | {"limits": Limits(**nest_settings(limits).get("limits", {}))},
         )
     except ValidationError as error:
         first = error.errors()[0]
@@ -105,16 +105,16 @@ async def _new(
     form: dict[str, str],
     problem: ServiceError | None = None,
 ) -> Response:
-    names = [one.name for one in (await threaded(service.store.evaluators, count=_LISTED)).items]
-    datasets = (await threaded(service.store.datasets, count=_LISTED)).items
+    names = [one.name for one in (await call_in_thread(service.store.evaluators, count=_LISTED)).items]
+    datasets = (await call_in_thread(service.store.datasets, count=_LISTED)).items
     evaluator = evaluator or next(iter(names), "")
     dataset = dataset or next((one.name for one in datasets), "")
-    version = await threaded(service.store.evaluator, evaluator) if evaluator else None
+    version = await call_in_thread(service.store.evaluator, evaluator) if evaluator else None
     tried, fits, speeds = EMPTY, [], {}
     if version and dataset:
         draft = _draft(version, dataset, form)
         fits = await drafts.fits(service, draft)
-        tried = await drafts.tried(service, draft)
+        tried = await drafts.try_draft(service, draft)
         if tried["reply"] and tried["speed"]:
             speeds = {tried["reply"].sandbox.partition("/")[0]: tried["speed"]}
     return page(
@@ -140,7 +140,7 @@ def _draft(version: EvaluatorVersion, dataset: str, form: dict[str, str]) -> Dra
 
 
 @router.get("/runs/{run_id}")
-async def shown(request: Request, service: Here, run_id: str) -> Response:
+async def show_run(request: Request, service: Here, run_id: str) -> Response:
     """One run: its progress while it goes on, its figures, and its rows, the worst first."""
     run = await service.run(run_id)
     going = run.state in GOING
@@ -196,7 +196,7 @@ async def _progress(service: Service, run: RunInfo) -> dict[str, Any]:
     if failed:
         outcome: Outcome = "failed" if run.counts.get("failed") else "lost"
         found = await service.results(run.id, Selection(outcome=outcome, count=_ERRORS))
-        errors = [cards.shown(row) for row in found.rows]
+        errors = [cards.result_card(row) for row in found.rows]
     waits = "" if feed is None else feed.error or ""
     return {"errors": errors, "waits": waits, "rate": rate, "left": "" if left is None else duration(left)}
 

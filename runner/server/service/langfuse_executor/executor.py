@@ -47,7 +47,7 @@ def context(payload: Any) -> Any:
     return foreign.EvaluationContext(observation=observation, experiment=own)
 
 
-def told(value: Any) -> dict[str, Any]:
+def read_scores(value: Any) -> dict[str, Any]:
     """Read the scores as Langfuse's dialect does, or say why they are none."""
     try:
         value = foreign.jsonable(value)
@@ -79,7 +79,7 @@ async def evaluate(output: Any) -> dict[str, Any]:
         value = entry(context(output))
         if hasattr(type(value), "__await__"):
             value = await value
-        found = told(value)
+        found = read_scores(value)
     else:
         found = {"unloaded": "the script defines no function named evaluate"}
     text = json.dumps(found, default=str)

@@ -7,22 +7,22 @@ import re
 from collections.abc import Mapping
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable
+from runner.core.text import list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     PATTERN,
-    Function,
+    ModuleFunction,
     ScriptModule,
     SeveralError,
-    dotted,
-    needed,
+    dotted_name,
     only,
+    required_packages,
 )
 from runner.inputs.evaluators.foreign.reads import needs
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
 from runner.inputs.evaluators.python_signature import expression
 from sandboxes.wording import Setting
 
@@ -57,10 +57,10 @@ _COMPARING = {"ExactMatch", "Levenshtein", "LevenshteinScorer", "NumericDiff", "
 _PACKAGES = {"autoevals": "autoevals", "braintrust": "braintrust", "braintrust_core": "braintrust"}
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     if module.language == "typescript":
         return _read_javascript(module, entry, named)
-    packages = needed(module, _STUBS, _PACKAGES)
+    packages = required_packages(module, _STUBS, _PACKAGES)
     listed_scores = _listed(module)
     name = _seen(module, named, listed_scores) if entry is None else _asked(module, entry, named, listed_scores)
     if name is None:
@@ -78,10 +78,10 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if module.imports.get(name, "").rpartition(".")[2] in _COMPARING:
         demand.add("reference")
     parameters = row({"reference": ("expected",)}, demand)
-    return Found(name, parameters, signature=words, packages=packages, docstring=docstring, sure=sure)
+    return DialectMatch(name, parameters, signature=words, packages=packages, docstring=docstring, sure=sure)
 
 
-def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     """A function of one object with Braintrust's names, in a script that imports types of Braintrust."""
     if not (named or _IMPORTED.search(module.source)):
         return None
@@ -93,10 +93,10 @@ def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Fo
     function = alone[1]
     needs_it = "expected" in function.parts or (not function.parts and _EXPECTED.search(module.source))
     parameters = row({"reference": ("expected",)}, {"reference"} if needs_it else ())
-    return Found.of(module, function, sure=True)._replace(parameters=parameters)
+    return DialectMatch.of(module, function, sure=True)._replace(parameters=parameters)
 
 
-def _takes_object(module: ScriptModule, function: Function) -> bool:
+def _takes_object(module: ScriptModule, function: ModuleFunction) -> bool:
     parts, names = {*function.parts}, function.names
     if parts or names[:1] == (PATTERN,):
         return bool(parts & _WORDS) and parts <= _WORDS
@@ -116,7 +116,7 @@ def _asked(module: ScriptModule, entry: str, named: bool, listed_scores: Mapping
     return entry if named and (function is not None or entry in module.values) else None
 
 
-def _refuse_swapped(module: ScriptModule, function: Function) -> None:
+def _refuse_swapped(module: ScriptModule, function: ModuleFunction) -> None:
     """
     Refuse a function that Braintrust gives the input as an output, or the other way round.
 
@@ -167,9 +167,9 @@ def _of_eval(module: ScriptModule, names: Mapping[str, bool]) -> str:
     )
     unnamed = [name for name, is_known in names.items() if not is_known]
     if known and unnamed and "(" in unnamed[0]:
-        step += f"; for {listed(unnamed[:1])} write `scorer = {unnamed[0]}` above its Eval, and name that"
+        step += f"; for {list_names(unnamed[:1])} write `scorer = {unnamed[0]}` above its Eval, and name that"
     scorers = "scorers" if len(names) > 1 else "scorer"
-    raise SeveralError(f"{module.where}: its Eval has the {scorers} {listed(names, 6)}; {step}")
+    raise SeveralError(f"{module.where}: its Eval has the {scorers} {list_names(names, 6)}; {step}")
 
 
 def _listed(module: ScriptModule) -> dict[str, bool]:
@@ -178,7 +178,7 @@ def _listed(module: ScriptModule) -> dict[str, bool]:
     for node in (node for node in module.nodes() if isinstance(node, ast.Call)):
         for each in _handed(module, node):
             alone = isinstance(each, ast.Call) and not each.args and not each.keywords
-            name = dotted(each.func if isinstance(each, ast.Call) and alone else each)
+            name = dotted_name(each.func if isinstance(each, ast.Call) and alone else each)
             first, dot, _ = name.partition(".")
             known = module.called(name) is not None or any(
                 name in kind for kind in (module.classes, module.imports, module.values)
@@ -190,7 +190,7 @@ def _listed(module: ScriptModule) -> dict[str, bool]:
 
 def _handed(module: ScriptModule, node: ast.Call) -> list[ast.expr]:
     """The scorers that `Eval(…, scores=[…])` and `project.scorers.create(handler=…)` are given."""
-    called, keywords = dotted(node.func), {one.arg: one.value for one in node.keywords}
+    called, keywords = dotted_name(node.func), {one.arg: one.value for one in node.keywords}
     if called.endswith(".scorers.create") and any(one.startswith("braintrust") for one in module.imports.values()):
         return [keywords["handler"]] if "handler" in keywords else []
     if module.whole_name(called) not in _EVALS:
@@ -216,7 +216,7 @@ def _users(module: ScriptModule) -> list[str]:
     return [one for one in own if not module.uses(one, "langfuse", "langsmith")]
 
 
-def _is_marked(function: Function) -> bool:
+def _is_marked(function: ModuleFunction) -> bool:
     """A function of an input and its output, or of an output and others of Braintrust's words."""
     own = {*function.names}
     return {"input", "output"} <= own or ("output" in own and own <= _WORDS)

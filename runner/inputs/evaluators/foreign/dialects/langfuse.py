@@ -7,9 +7,16 @@ import re
 from runner.core.errors import EvaluatorError
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, needed, only, read_python
+from runner.inputs.evaluators.foreign.module import (
+    PATTERN,
+    ModuleFunction,
+    ScriptModule,
+    only,
+    read_python,
+    required_packages,
+)
 from runner.inputs.evaluators.foreign.reads import needs, reads
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
 
 PAGE = "evaluate"
 _RUN = "item_results"
@@ -26,12 +33,12 @@ _GUARD = re.compile(
 _STUBS = {"langfuse", "langfuse.Evaluation", "langfuse.experiment", "langfuse.experiment.Evaluation"}
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     page = _of_page(module, named) if entry in (None, PAGE) else None
     function = page or (_of_sdk(module, entry, named) if module.language == "python" else None)
     if function is None:
         return None
-    packages = () if page else needed(module, _STUBS, {"langfuse": "langfuse"})
+    packages = () if page else required_packages(module, _STUBS, {"langfuse": "langfuse"})
     summary = page is None and _RUN in function.names
     if summary and reads(module, function.name, "evaluations"):
         raise EvaluatorError(
@@ -41,11 +48,11 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     demand = set() if page or summary else needs(module, function, "expected_output")
     if page and _EXPECTED.search(module.source) and not _GUARD.search(module.source):
         demand.add("reference")
-    found = Found.of(module, function, packages, sure=page is not None or summary)
+    found = DialectMatch.of(module, function, packages, sure=page is not None or summary)
     return found._replace(summary=summary, parameters=row({"reference": ("expected_output",)}, demand))
 
 
-def _of_page(module: ScriptModule, named: bool) -> Function | None:
+def _of_page(module: ScriptModule, named: bool) -> ModuleFunction | None:
     """`evaluate` of one parameter that nobody else fills, in a script that uses what Langfuse gives."""
     function = module.functions.get(PAGE)
     if function is None or function.decorators:
@@ -58,7 +65,7 @@ def _of_page(module: ScriptModule, named: bool) -> Function | None:
     return function if any(mark in module.source for mark in _MARKS) or (function.names[0] == "ctx" and named) else None
 
 
-def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | None:
+def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> ModuleFunction | None:
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {
         one.name: one
@@ -70,12 +77,12 @@ def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> Function | 
     return None if alone is None else alone[1]
 
 
-def _takes_keywords(function: Function) -> bool:
+def _takes_keywords(function: ModuleFunction) -> bool:
     """One that can be called with Langfuse's keywords, which are more than those that it knows."""
     return bool(function.names or function.accepts_any) and {*function.required} <= _KEYWORDS
 
 
-def _is_ours(module: ScriptModule, function: Function) -> bool:
+def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
     """A function of Langfuse's keywords; of those that others have, too, only in a script that uses Langfuse."""
     own = function.names
     if _RUN in own:

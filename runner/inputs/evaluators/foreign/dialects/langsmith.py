@@ -5,25 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from runner.core.text import listed
+from runner.core.text import list_names
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.evidence import reads_object
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
-    Function,
+    ModuleFunction,
     ScriptModule,
     SeveralError,
     instances,
-    needed,
     only,
     read_python,
     refuse_arguments,
+    required_packages,
 )
 from runner.inputs.evaluators.foreign.reads import asks, keys, uses
 from runner.inputs.evaluators.foreign.summaries import takes_lists
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
 
 PAGE = "perform_eval"
 _WORDS = ("inputs", "outputs", "reference_outputs")
@@ -52,7 +52,7 @@ _STUBS = {
 """What a script may import where the package is not installed."""
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     if module.language == "typescript":
         return _read_javascript(module, entry, named)
     named_function = _function(module, entry, named)
@@ -60,8 +60,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         return None
     name, function = named_function
     refuse_arguments(module, name)
-    packages = needed(module, _STUBS, {"langsmith": "langsmith"})
-    found = Found.of(module, function, packages, sure=function.name == PAGE or name != function.name)
+    packages = required_packages(module, _STUBS, {"langsmith": "langsmith"})
+    found = DialectMatch.of(module, function, packages, sure=function.name == PAGE or name != function.name)
     found = found._replace(entry=name)
     own = set(function.names)
     summary = bool(own & {"runs", "examples"}) or (
@@ -71,7 +71,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     return found._replace(summary=summary and function.name != PAGE, parameters=parameters)
 
 
-def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     page = module.functions.get(JAVASCRIPT_PAGE) if entry in (None, JAVASCRIPT_PAGE) else None
     runner = None if page else _runner(module, entry)
     if runner is None and page is None and entry is None and module.classes:
@@ -95,10 +95,10 @@ def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Fo
         or runner is not None
         or any(part in ("referenceOutputs", "run", "example") for part in function.parts)
     )
-    return Found.of(module, function, sure=sure)._replace(parameters=row(columns, asked))
+    return DialectMatch.of(module, function, sure=sure)._replace(parameters=row(columns, asked))
 
 
-def _runner(module: ScriptModule, entry: str | None) -> Function | None:
+def _runner(module: ScriptModule, entry: str | None) -> ModuleFunction | None:
     """What has `evaluateRun`, by its name or by that of its class or object. Raises EvaluatorError for several."""
     kinds = {
         name: kind
@@ -113,7 +113,7 @@ def _runner(module: ScriptModule, entry: str | None) -> Function | None:
     if len(found) > 1:
         first = next(iter(found))
         raise SeveralError(
-            f"{module.where} has {listed(found, 6)}, and each is a LangSmith evaluator; say which: "
+            f"{module.where} has {list_names(found, 6)}, and each is a LangSmith evaluator; say which: "
             f'{naming(module.where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
         )
     bare = [kind for kind in kinds.values() if not kind.methods and entry in (None, kind.name)]
@@ -127,19 +127,19 @@ def _runner(module: ScriptModule, entry: str | None) -> Function | None:
     return next(iter(found.values()), None)
 
 
-def _not_called(module: ScriptModule) -> list[Function]:
+def _not_called(module: ScriptModule) -> list[ModuleFunction]:
     """The functions without those of a run alone that others of the script call: these help."""
     found = [*module.functions.values()]
     if any(one.names == ("run",) for one in found):
-        from runner.inputs.evaluators.typescript.parse import Module
+        from runner.inputs.evaluators.typescript.parse import TypeScriptModule
         from runner.inputs.evaluators.typescript.signature import calls
 
-        called = calls(Module(module.source))
+        called = calls(TypeScriptModule(module.source))
         found = [one for one in found if one.names != ("run",) or one.name not in called]
     return found
 
 
-def _is_javascript(function: Function, source: str) -> bool:
+def _is_javascript(function: ModuleFunction, source: str) -> bool:
     """A function of one object with what LangSmith gives, or of a run and an example."""
     parts = {*function.parts}
     if parts:
@@ -159,7 +159,7 @@ def _read_keys(source: str) -> dict[str, list[str]]:
     }
 
 
-def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
+def _parameters(module: ScriptModule, function: ModuleFunction) -> Iterator[Parameter]:
     """A row's words, and columns of the names of the keys that the script reads of its objects."""
     every = {word: _keys(module, function, word) for word in _OWN}
     for word, name in _OWN.items():
@@ -182,7 +182,7 @@ def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]
     yield Parameter(name="metadata", required=False)
 
 
-def _keys(module: ScriptModule, function: Function, word: str) -> list[str]:
+def _keys(module: ScriptModule, function: ModuleFunction, word: str) -> list[str]:
     """The keys that a function reads of the object for a row's word, wherever that stands."""
     name = _OWN[word]
     run, example = (*function.names, "run", "example")[:2] if "run" not in function.names else ("run", "example")
@@ -194,7 +194,7 @@ def _keys(module: ScriptModule, function: Function, word: str) -> list[str]:
     return [key.name for key in keys(module, function.name, name, *objects)]
 
 
-def _function(module: ScriptModule, entry: str | None, named: bool) -> tuple[str, Function] | None:
+def _function(module: ScriptModule, entry: str | None, named: bool) -> tuple[str, ModuleFunction] | None:
     """The function that is asked for, or the only one that is written for LangSmith, with the name that it goes by."""
     if entry is None and PAGE in module.functions:
         return PAGE, module.functions[PAGE]
@@ -208,7 +208,7 @@ def _function(module: ScriptModule, entry: str | None, named: bool) -> tuple[str
     return only(module, found or kinds, entry, "a LangSmith evaluator")
 
 
-def _classes(module: ScriptModule) -> dict[str, Function]:
+def _classes(module: ScriptModule) -> dict[str, ModuleFunction]:
     """The script's classes with `evaluate_run`, which LangSmith calls with a run and its example."""
     return {
         kind.name: kind.methods[method]
@@ -218,13 +218,13 @@ def _classes(module: ScriptModule) -> dict[str, Function]:
     }
 
 
-def _takes_two(module: ScriptModule, function: Function) -> bool:
+def _takes_two(module: ScriptModule, function: ModuleFunction) -> bool:
     """One of two parameters of any names, which get a run and an example, and that looks into these."""
     required = function.required
     return len(required) == 2 and any(reads_object(module, function, name, _OF_RUNS) for name in required)
 
 
-def _is_ours(module: ScriptModule, function: Function) -> bool:
+def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
     own, required = function.names, {*function.required}
     if "." in function.name or not own or own[0] not in _SUPPORTED or not required <= _SUPPORTED:
         return False

@@ -7,13 +7,13 @@ from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, only
 from runner.inputs.evaluators.foreign.reads import keys
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect
 
 _ENTRY = "process_results"
 _PARAMETERS = ("doc", "results")
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {
         one.name: one
@@ -33,7 +33,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         Parameter(name="doc", required=False, columns=("doc",)),
         *(Parameter(name=f"doc.{key}", required=False, columns=(key,)) for key in read),
     )
-    return Found.of(module, function, sure=True)._replace(parameters=parameters)
+    return DialectMatch.of(module, function, sure=True)._replace(parameters=parameters)
 
 
 def _is_one(name: str, names: tuple[str, ...]) -> bool:

@@ -8,14 +8,14 @@ import re
 from typing import Any
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable, shown, suggestion
+from runner.core.text import describe, list_names, printable, suggestion
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.evidence import reads_object, row_keys
 from runner.inputs.evaluators.foreign.guest import python_program
-from runner.inputs.evaluators.foreign.module import Function, ScriptModule, read_python
+from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, read_python
 from runner.inputs.evaluators.foreign.reads import uses
-from runner.inputs.evaluators.foreign.types import DATA, ForeignDialect, Found, row
+from runner.inputs.evaluators.foreign.types import DATA, DialectMatch, ForeignDialect, row
 from sandboxes.guest.foreign.openai import formula
 from sandboxes.guest.foreign.similarity import METRICS
 
@@ -51,7 +51,7 @@ _FORMULA = 2000
 """Characters."""
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     function = module.called(entry or _ENTRY)
     if function is None or not (function.names[:2] == ("sample", "item") or (named and _takes_two(module, function))):
         return None
@@ -71,22 +71,22 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         output = output.model_copy(update={"required": others})
     elif function.names and not uses(module, function.name, function.names[0]) and fields:
         output = output.model_copy(update={"required": False})  # it grades the item alone
-    found = Found.of(module, function, sure=function.name == _ENTRY)
+    found = DialectMatch.of(module, function, sure=function.name == _ENTRY)
     return found._replace(parameters=(output, *words, *fields))
 
 
-def _takes_two(module: ScriptModule, function: Function) -> bool:
+def _takes_two(module: ScriptModule, function: ModuleFunction) -> bool:
     """One of two parameters of any names, that looks for what a sample has in the first."""
     return len(function.names) >= 2 and reads_object(module, function, function.names[0], _OF_SAMPLES) is not False
 
 
-def read_grader(text: str, where: str) -> Found:
+def read_grader(text: str, where: str) -> DialectMatch:
     """A grader that is JSON. Raises EvaluatorError for one that evalcell cannot run, by its name."""
     grader = _parsed(text, where)
     _check(grader, where, "the grader", 0)
     name = grader.get("name")
     words = f"a grader of the type {grader['type']}"
-    return Found(DATA, signature=words, docstring=name if isinstance(name, str) else "")
+    return DialectMatch(DATA, signature=words, docstring=name if isinstance(name, str) else "")
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
@@ -98,7 +98,8 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
         grader = grader["grader"]  # as in a request
     if not isinstance(grader, dict):
         raise EvaluatorError(
-            f"{where} is no grader: it is {shown(grader, 60)}, not an object with a type; if it is a dataset, name an "
+            f"{where} is no grader: it is {describe(grader, 60)}, not an object with a type; if it is a "
+            "dataset, name an "
             "evaluator before it"
         )
     return grader
@@ -115,7 +116,7 @@ def _check(grader: Any, where: str, what: str, depth: int) -> None:
         raise refuse(f"is of the type {kind}, which cannot be run: {_LACKING[kind]}; take another")
     if kind not in _KINDS:
         near = suggestion(kind, _KINDS) if isinstance(kind, str) else ""
-        raise refuse(f"has the type {shown(kind, 60)}{near}; known are {listed(_KINDS)}")
+        raise refuse(f"has the type {describe(kind, 60)}{near}; known are {list_names(_KINDS)}")
     needs = {
         "python": ("source",),
         "string_check": ("input", "reference", "operation"),
@@ -128,11 +129,11 @@ def _check(grader: Any, where: str, what: str, depth: int) -> None:
     if kind == "python" and "grade" not in read_python(grader["source"], where).functions:
         raise refuse("has a source without the function `grade(sample, item)`")
     if kind == "string_check" and grader["operation"] not in _OPERATIONS:
-        raise refuse(f"has the operation {shown(grader['operation'], 60)}; known are {listed(_OPERATIONS)}")
+        raise refuse(f"has the operation {describe(grader['operation'], 60)}; known are {list_names(_OPERATIONS)}")
     if kind == "text_similarity" and grader["evaluation_metric"] not in METRICS:
         metric = grader["evaluation_metric"]
         why = f", which cannot be computed here: {_LACKING[metric]}" if metric in _LACKING else ""
-        raise refuse(f"has the metric {shown(metric, 60)}{why}; known are {listed(METRICS, 12)}")
+        raise refuse(f"has the metric {describe(metric, 60)}{why}; known are {list_names(METRICS, 12)}")
     if kind == "multi":
         _check_several(grader, where, what, depth)
 

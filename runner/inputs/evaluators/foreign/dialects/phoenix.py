@@ -9,7 +9,7 @@ from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, maker_of, read_python
 from runner.inputs.evaluators.foreign.reads import asks, keys, keywords
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
 from runner.inputs.evaluators.foreign.vendor import Vendor, packages_of, read_marked
 from runner.inputs.evaluators.python_signature import parameters
 
@@ -35,7 +35,7 @@ _REFERENCE = ("expected", "reference")
 _FILLED = {*_REFERENCE, "input", "output", "metadata", "example", "trace_id"}
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     if not _is_of_experiments(module):
         return read_marked(module, entry, _EVALS, _TITLE)
     found = read_marked(module, entry, _EXPERIMENTS, _TITLE)

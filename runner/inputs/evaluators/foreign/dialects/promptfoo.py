@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed
+from runner.core.text import list_names
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.column_suggestions import is_reference
 from runner.inputs.evaluators.foreign.evidence import reads_object, row_keys
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import PATTERN, Function, ScriptModule, only
+from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule, only
 from runner.inputs.evaluators.foreign.paths import paths_read
 from runner.inputs.evaluators.foreign.reads import keys
-from runner.inputs.evaluators.foreign.types import INLINE, ForeignDialect, Found, row
+from runner.inputs.evaluators.foreign.types import INLINE, DialectMatch, ForeignDialect, row
 from sandboxes.base import Language
 
 _ENTRY = "get_assert"
@@ -36,7 +36,7 @@ _PLAIN = {"", "output", "get", "keys", "values", "items"}
 _CONTEXT = ("context", "ctx", "_context", PATTERN)
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     first = _ENTRY if module.language == "python" else _DEFAULT
     function = module.called(entry or first)
     if function is None and entry is None and module.is_common and _DEFAULT not in module.values:
@@ -45,7 +45,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         name = entry or _DEFAULT
         made = {name, *([_DEFAULT] if entry else [])} & module.values.keys()  # found when it is run
         if made and (named or module.is_common):
-            return Found(name, signature=f"{name}(output, context)", sure=module.is_common)
+            return DialectMatch(name, signature=f"{name}(output, context)", sure=module.is_common)
     if function is None and entry is None:
         some = {one.name: one for one in module.functions.values() if _is_ours(module, one)}
         alone = only(module, some, None, "a promptfoo assertion") if named or module.language == "python" else None
@@ -57,10 +57,12 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         return None
     if not (named or sure or module.is_common or _is_ours(module, function)):
         return None
-    return Found.of(module, function, sure=sure or module.is_common)._replace(parameters=_parameters(module, function))
+    return DialectMatch.of(module, function, sure=sure or module.is_common)._replace(
+        parameters=_parameters(module, function)
+    )
 
 
-def _parameters(module: ScriptModule, function: Function) -> tuple[Parameter, ...]:
+def _parameters(module: ScriptModule, function: ModuleFunction) -> tuple[Parameter, ...]:
     """A row's words, and the references among the vars that a function reads by their names."""
     if module.language == "typescript":
         read = re.findall(r"(?<![\w$])vars\??\.(\w+)|(?<![\w$])vars(?:\?\.)?\[[\"'](\w+)[\"']\]", module.source)
@@ -76,7 +78,7 @@ def _parameters(module: ScriptModule, function: Function) -> tuple[Parameter, ..
     return (*row(), *fields, *_aside(module.source, own), *_provider(module, function, own), *more)
 
 
-def _unknown(module: ScriptModule, function: Function, own: str) -> Iterator[Parameter]:
+def _unknown(module: ScriptModule, function: ModuleFunction, own: str) -> Iterator[Parameter]:
     """What a script reads of its context that promptfoo's has not: a column of that very name, as of a wrapper."""
     if module.language == "python":
         read = {key.name: key.required for key in row_keys(module, function.name, own)}
@@ -110,7 +112,7 @@ def _aside(source: str, own: str = "context") -> Iterator[Parameter]:
         yield Parameter(name="providerResponse.metadata", columns=tuple(every))
 
 
-def _provider(module: ScriptModule, function: Function, own: str) -> Iterator[Parameter]:
+def _provider(module: ScriptModule, function: ModuleFunction, own: str) -> Iterator[Parameter]:
     """The provider of a script that reads it of its context, in the function or in one that it hands this to."""
     if module.language == "typescript":
         read = [bool(found[1]) for found in _PROVIDER.finditer(module.source)]
@@ -120,13 +122,13 @@ def _provider(module: ScriptModule, function: Function, own: str) -> Iterator[Pa
         yield Parameter(name="provider", required=not any(read), columns=("provider",))
 
 
-def _is_ours(module: ScriptModule, function: Function) -> bool:
+def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
     """A function of an output and its context, by the names."""
     own = function.names
     return len(own) == 2 and own[0] == "output" and own[1] in _CONTEXT and _takes_context(module, function)
 
 
-def _takes_context(module: ScriptModule, function: Function) -> bool:
+def _takes_context(module: ScriptModule, function: ModuleFunction) -> bool:
     """False for one whose second parameter is text, such as a reference, or documents by the name `context`."""
     if len(function.names) < 2 or function.names[1].startswith("_"):
         return True
@@ -147,21 +149,21 @@ def _refuse_unnamed(module: ScriptModule) -> None:
             "assertions, and judges no output; export a function of output and context"
         )
     if fitting and all(_takes_context(module, module.functions[name]) for name in fitting):
-        every = listed([f"{module.where}:{name}" for name in fitting], 6)
+        every = list_names([f"{module.where}:{name}" for name in fitting], 6)
         raise EvaluatorError(
-            f"{module.where} exports {listed(fitting, 6)}, and promptfoo calls none of them by itself; say which: "
+            f"{module.where} exports {list_names(fitting, 6)}, and promptfoo calls none of them by itself; say which: "
             f"{every}"
         )
 
 
-def read_inline(source: str, where: str, language: Language) -> Found:
+def read_inline(source: str, where: str, language: Language) -> DialectMatch:
     """Code of a config file: an expression, or lines that return. Raises EvaluatorError for what is not filled here."""
     if "{%" in source:
         raise EvaluatorError(
             f"{where} has a tag of a template ({{% … %}}); evalcell fills names and filters: write it out"
         )
     words = "an expression" if "\n" not in source.strip() else "lines that return"
-    return Found(INLINE, (*row(), *_aside(source)), signature=f"{words} of output and context")
+    return DialectMatch(INLINE, (*row(), *_aside(source)), signature=f"{words} of output and context")
 
 
 def _program(evaluator: Evaluator) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 
 from runner.core.errors import EvaluatorError
-from runner.core.text import listed, printable, suggestion
+from runner.core.text import list_names, printable, suggestion
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, maker_of, only
 from runner.inputs.evaluators.foreign.reads import keywords
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found, row, row_by_name
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row, row_by_name
 from runner.inputs.evaluators.foreign.vendor import Vendor, made_inside, packages_of, read_marked
 
 _TITLE = "a Ragas metric"
@@ -44,7 +44,7 @@ _COLUMNS = {"output": ("response",), "input": ("user_input",)}
 _MODELS = ("MetricWithLLM", "MetricWithEmbeddings", "SimpleLLMMetric")
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     marked = read_marked(module, entry, _VENDOR, _TITLE)
     if marked is not None:
         kind = module.classes.get(maker_of(module, marked.entry))
@@ -69,7 +69,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         known, called = [*_OWN], printable(metric, 60)
         raise EvaluatorError(
             f"{module.where}: {called} of ragas is not run: it asks a model, or needs more than a row has"
-            f"{suggestion(metric, known)}; those that are run: {listed(known, 20)}"
+            f"{suggestion(metric, known)}; those that are run: {list_names(known, 20)}"
         )
     made = [kind for one, kind in every.items() if one in module.values]  # all of them, when the script loads
     needed = [package for kind in (metric, *made) for package in _OWN.get(kind, ())]
@@ -80,7 +80,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         unit = "context_ids" if metric.startswith("IDBased") else "contexts"
         fields = [Parameter(name=f"{side}_{unit}", columns=(f"{side}_{unit}",)) for side in ("retrieved", "reference")]
         words = (words[0].model_copy(update={"required": False}), *words[1:], *fields)
-    return Found(name, words, signature=metric, packages=packages, docstring=module.docstring, sure=True)
+    return DialectMatch(name, words, signature=metric, packages=packages, docstring=module.docstring, sure=True)
 
 
 def _brought(module: ScriptModule) -> dict[str, str]:

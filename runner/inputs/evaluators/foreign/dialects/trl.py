@@ -8,15 +8,15 @@ from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import Function, ScriptModule, only, refuse_arguments
+from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, only, refuse_arguments
 from runner.inputs.evaluators.foreign.reads import keywords, uses
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect
 
 _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
 """What a trainer gives beside the columns of its dataset."""
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     refuse_unmade(module.source, module.where, entry)
     kinds = {  # an instance is called as a function is
         name: kind.methods["__call__"]._replace(name=name)
@@ -33,10 +33,10 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
         return None
     if alone[0] in kinds:
         refuse_arguments(module, alone[0])
-    return Found.of(module, alone[1], sure=True)._replace(parameters=(*_parameters(module, alone[1]),))
+    return DialectMatch.of(module, alone[1], sure=True)._replace(parameters=(*_parameters(module, alone[1]),))
 
 
-def _parameters(module: ScriptModule, function: Function) -> Iterator[Parameter]:
+def _parameters(module: ScriptModule, function: ModuleFunction) -> Iterator[Parameter]:
     """The completion, the prompt, and the columns that the function takes by their names, as it may in `**kwargs`."""
     yield Parameter(name="output", columns=("completion", "completions"))
     asks = "prompts" in function.required and uses(module, function.name, "prompts")

@@ -6,7 +6,7 @@ from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, only
-from runner.inputs.evaluators.foreign.types import ForeignDialect, Found
+from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect
 
 _ENTRY = "compute_score"
 _ROLES = {"solution_str": "output", "ground_truth": "reference"}
@@ -14,7 +14,7 @@ _COLUMNS = ("data_source", "extra_info")
 """What verl gives besides; all else is the default, or the same for all rows by its config."""
 
 
-def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
+def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     refuse_unmade(module.source, module.where, entry)
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {one.name: one for one in some if one is not None and {*_ROLES} <= {*one.names}}
@@ -22,7 +22,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> Found | None:
     if alone is None:
         return None
     function = alone[1]
-    return Found.of(module, function, sure=True)._replace(
+    return DialectMatch.of(module, function, sure=True)._replace(
         parameters=tuple(map(_parameter, function.parameters)), accepts_any=function.accepts_any
     )
 

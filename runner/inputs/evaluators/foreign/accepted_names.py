@@ -6,11 +6,11 @@ import ast
 from collections.abc import Collection
 from typing import NamedTuple
 
-from runner.core.text import listed, printable, suggestion
+from runner.core.text import list_names, printable, suggestion
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.foreign.dialects.langfuse import PAGE
 from runner.inputs.evaluators.foreign.javascript import read_javascript
-from runner.inputs.evaluators.foreign.module import Function, ScriptModule, maker_of, read_python
+from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, maker_of, read_python
 from runner.inputs.evaluators.foreign.reads import keys_of
 from runner.inputs.evaluators.foreign.types import DATA
 from runner.inputs.evaluators.python_signature import FunctionNode
@@ -33,7 +33,7 @@ _FILLED = {"braintrust": ("id", "tags", "trace")}
 _METHODS = {"opik": "score", "weave": "score", "trl": "__call__"}
 
 
-class Taken(NamedTuple):
+class AcceptedNames(NamedTuple):
     """What a script takes."""
 
     words: str
@@ -73,19 +73,19 @@ def unread(evaluator: Evaluator, names: Collection[str]) -> str | None:
     lost = [one for one in heads if one not in (*own.names, *own.read)]
     if not lost:
         return None
-    reads = f"reads {listed(own.read)} of" if own.read else "reads nothing of"
-    return f"{own.words} does nothing with {listed(lost)}: it {reads} its **{own.rest.arg}"
+    reads = f"reads {list_names(own.read)} of" if own.read else "reads nothing of"
+    return f"{own.words} does nothing with {list_names(lost)}: it {reads} its **{own.rest.arg}"
 
 
-def _taken(evaluator: Evaluator) -> Taken | None:
+def _taken(evaluator: Evaluator) -> AcceptedNames | None:
     """None where the script's text does not tell it."""
     dialect, entry = evaluator.dialect or "", evaluator.entry or ""
     if dialect == "openai" and entry == DATA:
-        return Taken("the grader", ())
+        return AcceptedNames("the grader", ())
     if not evaluator.evaluates or entry.startswith("<"):
         return None
     if evaluator.language == "typescript":
-        return Taken(f"{PAGE}(ctx)", ()) if dialect == "langfuse" else _of_javascript(evaluator, entry)
+        return AcceptedNames(f"{PAGE}(ctx)", ()) if dialect == "langfuse" else _of_javascript(evaluator, entry)
     module = read_python(evaluator.source, evaluator.name)
     made = isinstance(module.values.get(entry), ast.Call) and maker_of(module, entry) in module.classes
     if made and dialect in _MADE:
@@ -94,7 +94,7 @@ def _taken(evaluator: Evaluator) -> Taken | None:
     if function is None:
         return None
     if dialect in _FIXED or (dialect == "langfuse" and entry == PAGE and function.required[:1] not in _keyword()):
-        return Taken(function.words, ())
+        return AcceptedNames(function.words, ())
     if dialect not in _BY_NAME:
         return None
     names = tuple(one for one in function.names if one not in _FILLED.get(dialect, ()))
@@ -102,7 +102,7 @@ def _taken(evaluator: Evaluator) -> Taken | None:
     rest = node.args.kwarg if isinstance(node, FunctionNode) else None
     if function.accepts_any and rest is None:
         return None
-    return Taken(function.words, names, rest, _reads(node, rest) if isinstance(node, FunctionNode) else None)
+    return AcceptedNames(function.words, names, rest, _reads(node, rest) if isinstance(node, FunctionNode) else None)
 
 
 def _keyword() -> tuple[tuple[str, ...], ...]:
@@ -110,22 +110,22 @@ def _keyword() -> tuple[tuple[str, ...], ...]:
     return ((), *((one,) for one in ("input", "output", "expected_output", "metadata")))
 
 
-def _of_javascript(evaluator: Evaluator, entry: str) -> Taken | None:
+def _of_javascript(evaluator: Evaluator, entry: str) -> AcceptedNames | None:
     """A function that takes its object apart, with nothing for the rest."""
     if evaluator.dialect != "braintrust":
         return None
     function = read_javascript(evaluator.source, evaluator.name).called(entry)
     if function is None or not function.parts or "..." in evaluator.source:
         return None
-    return Taken(f"{function.name}({{ {', '.join(function.parts)} }})", function.parts)
+    return AcceptedNames(f"{function.name}({{ {', '.join(function.parts)} }})", function.parts)
 
 
-def _of_instance(module: ScriptModule, entry: str, dialect: str) -> Taken | None:
+def _of_instance(module: ScriptModule, entry: str, dialect: str) -> AcceptedNames | None:
     """An instance takes no arguments any more; a case of deepeval may have further attributes."""
-    return None if dialect == "deepeval" else Taken(f"`{entry}`, which the script has made,", ())
+    return None if dialect == "deepeval" else AcceptedNames(f"`{entry}`, which the script has made,", ())
 
 
-def _function(module: ScriptModule, entry: str, dialect: str) -> Function | None:
+def _function(module: ScriptModule, entry: str, dialect: str) -> ModuleFunction | None:
     """What the tool calls: a function, or a method that the script itself has, and no other of its class could fill."""
     kind = module.classes.get(maker_of(module, entry))
     if kind is None:

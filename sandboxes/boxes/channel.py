@@ -39,7 +39,7 @@ class Channel(Inbox):
         clock.release(self)
 
     async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
-        """Send a message. Raises Broken if the box does not take it."""
+        """Send a message. Raises BoxFailure if the box does not take it."""
         data = memoryview(wire.pack(message, parts))
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -52,7 +52,7 @@ class Channel(Inbox):
             raise BoxFailure(f"the sandbox has ended ({e.strerror})") from e
 
     async def receive(self, until: float) -> Message:
-        """Wait for the next message. Raises TimeoutError, and Broken if the box has ended."""
+        """Wait for the next message. Raises TimeoutError, and BoxFailure if the box has ended."""
         while True:
             if (found := self.message()) is not None:
                 return found

@@ -57,16 +57,17 @@ def as_read(
     A dialect is looked for where it was asked for, and where a row could not fill the script's parameters by name.
     A function that was named is one of our own where nothing marks it as another tool's.
     """
-    native, refused = None, None
+    own, refused = None, None
     if entry == NAME and dialect in (None, NATIVE):
         entry = None
     if dialect == NATIVE and entry is not None:
         return _named(text, where, language, entry)
     if dialect in (None, NATIVE) and entry is None:
         try:
-            native = _signature(text, where, language)
+            own = _own(text, where, language)
         except EvaluatorError as error:
             refused = error
+        native = None if own is None else own.signature
         # A script of Langfuse takes one object, as our own may do.
         plain = native is not None and not (language == "typescript" and "observation" in text)
         if native is not None and dialect is None and language == "python" and (tool := _tool_of(text, where)):
@@ -74,8 +75,8 @@ def as_read(
                 return as_read(text, where, language, header, tool, NAME, failures)
             except EvaluatorError:
                 pass  # it can be called as our own alone
-        if native is not None and (dialect == NATIVE or (plain and not _unknown(native, header))):
-            return AsRead(native)
+        if own is not None and (dialect == NATIVE or (plain and not _unknown(own.signature, header))):
+            return own
         if refused is not None and dialect == NATIVE:
             raise _told(refused, text, where, language)
     from runner.inputs.evaluators.foreign.detect import detect  # here: a script of our own needs it not
@@ -84,13 +85,13 @@ def as_read(
     try:
         reading = detect(text, where, language, dialect, entry)
     except SeveralError:
-        if native is None:
+        if own is None:
             raise
         reading = None
     if reading is None:
-        if native is not None:
-            _refuse_lists(text, where, language, NAME, native)
-            return AsRead(native)
+        if own is not None:
+            _refuse_lists(text, where, language, NAME, own.signature)
+            return own
         if entry is not None:
             return _named(text, where, language, entry)
         assert refused is not None
@@ -108,6 +109,15 @@ def as_read(
     signature = Signature(found.parameters, found.accepts_any, found.docstring, not found.summary, together)
     versions = (kind.name, found.entry, str(kind.version), failures)
     return AsRead(signature, kind.name, found.entry, versions, found.packages, kind.higher_is_better)
+
+
+def _own(text: str, where: str, language: Language) -> AsRead:
+    """One of our own that defines `evaluate`; in a CommonJS module it is called as any function of it is."""
+    if language == "typescript" and "exports" in text and NAME in text:
+        entries = _entries(language)
+        if entries.is_common(text) and NAME in entries.entries_of(text, where):
+            return _named(text, where, language, NAME)
+    return AsRead(_signature(text, where, language))
 
 
 def _tool_of(text: str, where: str) -> str | None:

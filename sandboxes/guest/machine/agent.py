@@ -43,7 +43,7 @@ if TYPE_CHECKING:
             """The part of the first message that all boxes share."""
 
         def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool, /) -> GuestBox:
-            """Open a box without a script. Raises Broken."""
+            """Open a box without a script. Raises BoxFailure."""
 
         def close(self) -> None: ...
 

@@ -46,7 +46,7 @@ class GuestBox(GuestChannel, ABC):
     """What loading leaves that runs would share; such a box is not used: each run loads the script in another."""
 
     def __init__(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> None:
-        """`boot` makes the first message to the box from the walls that could be put up. Raises Broken."""
+        """`boot` makes the first message to the box from the walls that could be put up. Raises BoxFailure."""
         super().__init__(ports)
         self._spawner = spawner
         self._life, theirs = socket.socketpair()
@@ -81,7 +81,7 @@ class GuestBox(GuestChannel, ABC):
         self._scale = procfs.Scale(self._inner)
 
     async def _expect(self, word: str) -> dict[str, Any]:
-        """Wait for a message with this word. Raises Broken."""
+        """Wait for a message with this word. Raises BoxFailure."""
         try:
             message, _ = await self.receive(now() + START)
         except TimeoutError as e:

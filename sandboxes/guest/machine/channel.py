@@ -35,7 +35,7 @@ class GuestChannel(Inbox):
         super().__init__(ours, ports, nothing)
 
     async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
-        """Send a message. Raises Broken if the box does not take it."""
+        """Send a message. Raises BoxFailure if the box does not take it."""
         if self.gone:
             raise BoxFailure("it has ended")
         data = memoryview(wire.pack(message, parts))
@@ -60,7 +60,7 @@ class GuestChannel(Inbox):
             raise BoxFailure("it does not listen")
 
     async def receive(self, until: float) -> Message:
-        """Wait for the next message. Raises TimeoutError, and Broken if the box has ended."""
+        """Wait for the next message. Raises TimeoutError, and BoxFailure if the box has ended."""
         while (found := self.message()) is None:
             if self.gone:
                 raise BoxFailure("it has ended")

@@ -57,7 +57,7 @@ class DenoRuntime:
         return {"program": program, "pipes": pipes, "tmp": None}
 
     def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> GuestBox:
-        """Open a box with Deno and no script yet. Raises Broken."""
+        """Open a box with Deno and no script yet. Raises BoxFailure."""
         if self.missing:
             raise BoxFailure(self.missing)
         self.clear()
@@ -92,7 +92,7 @@ class GuestDenoBox(GuestBox):
             raise
 
     async def _launch(self, runtime: DenoRuntime) -> None:
-        """Let the inner process become Deno. Raises Broken."""
+        """Let the inner process become Deno. Raises BoxFailure."""
         bounds, deno = runtime.settings["limits"], runtime.settings["deno"]
         self._line = FramePipe(f"{runtime.pipes}/told", nothing, self.loop)
         self._pipes.append(self._line)

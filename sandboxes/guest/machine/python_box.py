@@ -44,7 +44,7 @@ class PythonRuntime:
         return {"packages": packages, "variables": files | self._variables}
 
     def open(self, spawner: Spawner, ports: Ports, boot: Boot, bare: bool) -> GuestBox:
-        """Open a box without a script. Raises Broken."""
+        """Open a box without a script. Raises BoxFailure."""
         return GuestPythonBox(spawner, ports, boot, bare)
 
     def close(self) -> None:

@@ -60,7 +60,7 @@ class DenoSupervisor:
         """Waits until nothing of the run before goes on."""
 
     async def start(self, arguments: list[str], variables: dict[str, str], bounds: CallBounds) -> bytes:
-        """Let the inner process become Deno; Deno's greeting. Raises Broken."""
+        """Let the inner process become Deno; Deno's greeting. Raises BoxFailure."""
         box = self._box
         message: dict[str, Any] = {"arguments": arguments, "variables": variables, "memory": bounds.memory + ROOM}
         await box.send(message, (), [self._printed.write])

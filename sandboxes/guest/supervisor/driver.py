@@ -60,10 +60,10 @@ if TYPE_CHECKING:
             """
 
         async def send(self, message: dict[str, Any], parts: Sequence[bytes] = (), fds: Sequence[int] = ()) -> None:
-            """Send a message. Raises Broken if the box does not take it."""
+            """Send a message. Raises BoxFailure if the box does not take it."""
 
         async def receive(self, until: float) -> Message:
-            """Wait for the next message. Raises TimeoutError, and Broken if the box has ended."""
+            """Wait for the next message. Raises TimeoutError, and BoxFailure if the box has ended."""
 
         def message(self) -> Message | None:
             """The next message that has arrived."""

@@ -39,7 +39,7 @@ _scan = json.JSONDecoder().scan_once  # the C function
 _generator = random._inst
 _seed, _random = super(random.Random, _generator).seed, os.urandom  # the C functions
 
-guest_harness.hidden.add(__file__)
+guest_harness.hidden_files.add(__file__)
 _output = Output()
 _function: Any = None
 _spare: bytearray | None = bytearray(1 << 20)  # released when memory runs out, so that some is left to report it
@@ -75,7 +75,7 @@ def _reply(step: Callable[[dict[str, Any]], str], request: str) -> str:
 
 def _load(request: dict[str, Any]) -> str:
     global _function
-    guest_memory.told()
+    guest_memory.report()
     _output.limits(request["output"], request["flood"])
     _repeat(request["seed"])
     _function = guest_harness.load(request["source"], request["entrypoint"])

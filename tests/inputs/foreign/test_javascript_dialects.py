@@ -207,6 +207,22 @@ def test_every_form_of_export_is_found() -> None:
     check("promptfoo", [one._replace(language="typescript") for one in every], "deno")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exports.evaluate = evaluate;\nfunction evaluate(output, reference) { return output === reference; }\n",
+        "module.exports = { evaluate };\nfunction evaluate(output, reference) { return output === reference; }\n",
+        "module.exports.evaluate = function (output, reference) { return output === reference; };\n",
+    ],
+)
+@pytest.mark.parametrize("entry", [None, "evaluate"])
+def test_evaluate_of_a_common_js_module_is_our_own(text: str, entry: str | None) -> None:
+    script = parse_evaluator(text, "mine", "mine.js", language="typescript", entry=entry)
+    rows = [{"output": "4", "reference": "4"}, {"output": "5", "reference": "4"}]
+    assert script.dialect is None
+    assert [result.score for result in runner.evaluate(script, rows).results] == [1.0, 0.0]
+
+
 def test_of_several_exports_those_that_fit_are_named() -> None:
     with pytest.raises(EvaluatorError, match=r"say which: `a\.js:one`, `a\.js:two`$"):
         parse_evaluator(

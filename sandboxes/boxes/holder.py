@@ -23,7 +23,7 @@ class Holder(ABC):
     def closed(self) -> bool: ...
 
     left: frozenset[str] = frozenset()
-    """What loading left that runs would share, so that each loads the script again; words of `tiers.LEFT`."""
+    """What loading left that runs would share, so that each loads the script again; words of `tiers.LEFTOVERS`."""
 
     @abstractmethod
     async def load(self, script: Script, limits: Limits) -> CallResult:

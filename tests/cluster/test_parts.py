@@ -19,7 +19,7 @@ from runner.runs.parts import cluster as parts_cluster
 from runner.runs.parts import plan
 from runner.runs.parts.cluster import ClusterWorker
 from runner.runs.parts.run import PartsRun
-from runner.runs.parts.types import PartLostError
+from runner.runs.parts.types import PartLostError, PartTask
 from sandboxes.base import SandboxConfig
 from sandboxes.cluster.connection import Connection
 from sandboxes.errors import SandboxUnavailableError
@@ -67,7 +67,7 @@ def test_parts_on_a_cluster_are_one_run_whatever_dies(
 
     async def deadly(self: ClusterWorker, task: Any, progress: Any) -> Any:
         asked = asyncio.create_task(do(self, task, progress))
-        if type(task).__name__ == "RunTask" and not killed and task.slice.first > 1:
+        if isinstance(task, PartTask) and not killed and task.slice.first > 1:
             await asyncio.sleep(0)
             killed.append(int(self.name.rpartition(" ")[2]))
             if what == "worker":

@@ -114,7 +114,9 @@ class ResultFactory:
     def _scored(
         self, row: ErrorPlace, outcome: Outcome, scores: Mapping[str, ScoreTuple], execution: Execution
     ) -> Result:
-        outputs = {name: Score(**one._asdict()) for name, one in scores.items()} if len(scores) > 1 else {}
+        # A name that a script gives in one row alone counts with those of the other rows.
+        is_named = len(scores) > 1 or (self._dialect is not None and not self._outputs and "" not in scores)
+        outputs = {name: Score(**one._asdict()) for name, one in scores.items()} if is_named else {}
         return self._made(row, outcome, execution, next(iter(scores.values())), outputs, None)
 
     def _result(

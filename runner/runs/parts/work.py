@@ -41,7 +41,9 @@ from sandboxes.shield import finish
 _FIGURES = 1 << 30  # bytes of the file, whatever it says
 
 Reply = Look | Count | WorkerGreeting | PartFigures
-_KINDS: Mapping[str, type[Look | Count | WorkerGreeting]] = {"Look": Look, "Count": Count, "Begun": WorkerGreeting}
+_KINDS: Mapping[str, type[Look | Count | WorkerGreeting]] = {
+    kind.__name__: kind for kind in (Look, Count, WorkerGreeting)
+}
 Progress = Callable[[int], None]
 """Told how many results there are so far."""
 

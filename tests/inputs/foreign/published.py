@@ -60,7 +60,7 @@ def short(result: Result) -> Any:
     """What a result says, as `Published.results` has it."""
     if result.error is not None:
         return result.error.kind
-    if result.outputs:
+    if len(result.outputs) > 1:
         return {name: (one.label, one.score) for name, one in result.outputs.items()}
     return "abstained" if result.outcome == "abstained" else (result.label, result.score)
 

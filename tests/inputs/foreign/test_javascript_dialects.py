@@ -210,8 +210,9 @@ def test_every_form_of_export_is_found() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "exports.evaluate = evaluate;\nfunction evaluate(output, reference) { return output === reference ? 1 : 0; }\n",
-        "module.exports = { evaluate };\nfunction evaluate(output, reference) { return output === reference ? 1 : 0; }\n",
+        "exports.evaluate = evaluate;\nfunction evaluate(output, reference) { return Number(output === reference); }\n",
+        "module.exports = { evaluate };\n"
+        "function evaluate(output, reference) { return Number(output === reference); }\n",
         "module.exports.evaluate = function (output, reference) { return output === reference ? 1 : 0; };\n",
     ],
 )

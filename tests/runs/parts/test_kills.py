@@ -17,6 +17,7 @@ import pytest
 from runner.engine.request import RunRequest, prepare
 from runner.runs.parts import plan
 from runner.runs.parts.run import PartsRun
+from runner.runs.parts.types import PartTask
 from runner.runs.parts.workers import ProcessWorker
 from sandboxes.base import SandboxConfig
 from tests.cli.commands import evalcell
@@ -62,7 +63,7 @@ def test_a_worker_that_is_killed_costs_no_row(there: Path, monkeypatch: pytest.M
     async def deadly(self: ProcessWorker, task: Any, progress: Any) -> Any:
         """As the worker begins its second, then its fourth task of a kind, it is killed."""
         asked = asyncio.create_task(do(self, task, progress))
-        if type(task).__name__ == "RunTask" and len(killed) < 2 and task.slice.first > 1:
+        if isinstance(task, PartTask) and len(killed) < 2 and task.slice.first > 1:
             await asyncio.sleep(0)
             assert self.pid is not None
             killed.append(self.pid)

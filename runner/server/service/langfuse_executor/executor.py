@@ -62,7 +62,7 @@ def read_scores(value: Any) -> dict[str, Any]:
         if not isinstance(name, str) or not name:
             return {"invalid": "a score is a Score or a dict, and has a name"}
         one = {NAMES.get(part, part): given for part, given in score.items() if given is not None}
-        if "invalid" in (read := foreign.scored(name, score)):
+        if "invalid" in (read := foreign.score_result(name, score)):
             return {"invalid": read["invalid"]}
         if one.get("dataType") == "BOOLEAN":
             one["value"] = int(foreign.truth(one["value"]))

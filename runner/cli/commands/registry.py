@@ -42,7 +42,7 @@ BY_MODULE: dict[str, dict[str, str | None]] = {  # None: it is not listed
         "cache": "List or clear what is cached on this machine.",
     },
     "serve": {"serve": "Serve the page, and HTTP for programs, until Ctrl-C."},
-    "stored": {
+    "store_commands": {
         "add": "Keep a script or a dataset in the store.",
         "evaluators": "List the evaluators of the store.",
         "datasets": "List the datasets of the store.",

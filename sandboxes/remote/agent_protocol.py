@@ -159,7 +159,7 @@ def modules(language: Language) -> tuple[str, ...]:
     """
     Modules of the package `guest` for scripts in a language; each imports only those above it and the standard library.
 
-    The last but one has `main`, which is called with the `Runtime` of the last.
+    The last but one has `main`, which is called with `make_runtime` of the last.
     """
     machine = (f"machine.{name}" for name in (*_MACHINE, *_BOX[language]))
     return (*_FIRST, *_SUPERVISOR, *_INNER[language], *machine)
@@ -222,7 +222,7 @@ def begin():
         del sys.modules[name]
     return made[-2:]
 agent, box = begin()
-agent.main(part, box.Runtime)
+agent.main(part, box.make_runtime)
 """
 BOOT = _BOOT.replace("WANTED", repr(ENVIRONMENT))
 """

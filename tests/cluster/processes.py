@@ -11,7 +11,7 @@ from pathlib import Path
 def workers() -> list[int]:
     """The processes of the workers of the tests' cluster, and of no other on this machine."""
     folder = b"RAY_TMPDIR=" + os.environ["RAY_TMPDIR"].encode() + b"\0"
-    found = [pid for pid in _every() if _read(pid, "cmdline").startswith(b"ray::Worker")]
+    found = [pid for pid in _every() if _read(pid, "cmdline").startswith(b"ray::NodeWorker")]
     return [pid for pid in found if folder in _read(pid, "environ") + b"\0"]
 
 

@@ -123,3 +123,6 @@ class GuestDenoBox(GuestBox):
         for pipe in self._pipes:
             pipe.close()
         await super().close()
+
+
+make_runtime = DenoRuntime

@@ -69,3 +69,6 @@ class GuestPythonBox(GuestBox):
 
     def run(self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
         return self._supervisor.run(payloads, bounds, shared)
+
+
+make_runtime = PythonRuntime

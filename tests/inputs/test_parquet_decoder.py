@@ -124,7 +124,7 @@ def test_the_bound_holds_where_the_kernel_does_not_keep_it() -> None:
 import sys, time
 from runner.inputs.datasets import parquet_decoder
 sys.platform = "other"
-parquet_decoder.bound(50 << 20)
+parquet_decoder.bound_memory(50 << 20)
 held = [b"x" * (10 << 20)]
 print("within", flush=True)
 while True:

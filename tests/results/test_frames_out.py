@@ -76,7 +76,7 @@ def test_the_columns_are_those_of_a_csv_file(script: Path, tmp_path: Path) -> No
 
 
 def test_types_do_not_depend_on_the_rows(script: Path) -> None:
-    empty, failed = evaluate(script, [], sandbox=ONE), evaluate(script, [{"output": None}], sandbox=ONE)
+    empty, failed = evaluate(script, [], sandbox=ONE), evaluate(script, [{"output": 1}], sandbox=ONE)
     for report in (empty, failed):
         assert report.to_arrow().schema.field("score").type == pa.float64()
         assert report.to_arrow().schema.field("label").type == pa.string()

@@ -68,7 +68,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         p
         for p, some in single.items()
         if uses[p].how == "list"
-        or (uses[p].how and not any(isinstance(one, str) for one in some))
+        or (_takes_lists(p, uses[p]) and not any(isinstance(one, str) for one in some))
         or (len(several) > 1 and p in several)
     ]
     if not misfits:
@@ -143,6 +143,11 @@ def _is_listed(some: Sequence[Any]) -> bool:
     """Whether most are texts of lists."""
     lists = [one for one in some if isinstance(one, str) and (kind_of_list(one) or _SEPARATED.fullmatch(one))]
     return 2 * len(lists) > len(some)
+
+
+def _takes_lists(parameter: str, use: ListUse) -> bool:
+    """Whether no number can be meant. A text has a length, too: where only this is asked for, the name tells."""
+    return bool(use.how) and (use.how != "counts" or _SEVERAL.search(_plain(parameter)) is not None)
 
 
 def _may_misfit(parameter: str, use: ListUse, some: Sequence[Any]) -> bool:

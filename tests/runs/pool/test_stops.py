@@ -118,9 +118,9 @@ def test_a_run_that_is_closed_stops_and_leaves_a_lane_to_dry_runs_before(tmp_pat
 _SERVES = """
 import asyncio, sys
 from tests.runs.pool.jobs import HOUR, LOOPS, dry_run, started
-from runner.runs.pool.pool import Pool
+from runner.runs.pool.pool import WorkerPool
 async def main():
-    async with Pool() as pool:
+    async with WorkerPool() as pool:
         trying = asyncio.create_task(pool.evaluate(dry_run(LOOPS, {"output": 1}, limits=HOUR)))
         print(await started(pool), flush=True)
         await trying

@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +17,6 @@ import pytest
 from runner.core.errors import DatasetError
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.formats import BLANKS
-from runner.server.service.rows import looked_at
 from runner.server.service.service import Service
 from tests.server.http.live import Live
 from tests.server.http.served import PATIENCE, Served
@@ -102,14 +101,8 @@ def _until(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def _endless(path: Path) -> Iterator[bytes]:
-    while True:
-        yield b"x"
-
-
-@pytest.fixture
-def endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that takes for ever to read, as it does to who sees only a part of it."""
+def read_endlessly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make files take for ever to read, as they do to who sees only a part. A server that starts reads its example."""
 
     def reads(path: Path) -> tuple[int | None, tuple[str, ...]]:
         with path.open("r+b") as file:
@@ -121,8 +114,10 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.server.service.service.looked_at", reads)
 
 
-def test_who_hangs_up_takes_the_slow_work_along(server: Live, client: httpx.Client, endless: None) -> None:
-    assert looked_at is not None
+def test_who_hangs_up_takes_the_slow_work_along(
+    server: Live, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_endlessly(monkeypatch)
     for number in range(6):  # more than there are threads for slow work
         _hang_up(server.url, f"slow-{number}.jsonl", b'{"output": 1}\n' * 1000)
     _until(lambda: not server.service._going)
@@ -131,8 +126,7 @@ def test_who_hangs_up_takes_the_slow_work_along(server: Live, client: httpx.Clie
     assert small["rows"] == []
 
 
-@pytest.mark.skip(reason="it hangs since the local server ends by a coroutine; the promise waits for a new test")
-def test_a_server_that_stops_ends_slow_work(tmp_path: Path, endless: None) -> None:
+def test_a_server_that_stops_ends_slow_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import concurrent.futures
 
     from tests.server.http.live import live
@@ -140,6 +134,7 @@ def test_a_server_that_stops_ends_slow_work(tmp_path: Path, endless: None) -> No
     services: list[Service] = []
     with concurrent.futures.ThreadPoolExecutor() as threads, live(tmp_path) as server:
         services.append(server.service)
+        read_endlessly(monkeypatch)
 
         def upload() -> httpx.Response:
             with server.client() as client:

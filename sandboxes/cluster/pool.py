@@ -286,7 +286,7 @@ class Workers:
         await asyncio.gather(*tasks, return_exceptions=True)
         members, self.members = self.members, []
         await every(partial(self._close, member) for member in members if member.alive)
-        await self._races.ended()
+        await self._races.wait_stopped()
 
     async def _close(self, member: Member) -> None:
         try:
@@ -336,7 +336,7 @@ class Races(Generic[T]):
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
 
-    async def ended(self) -> None:
+    async def wait_stopped(self) -> None:
         """Wait until all that came second has stopped."""
         while self._ending:
             await asyncio.wait(self._ending)

@@ -39,9 +39,9 @@ def library() -> tuple[tuple[Path, str], ...]:
 def _texts() -> Iterator[tuple[Path, str]]:
     for path in [*(ROOT / "runner").rglob("*.py"), *(ROOT / "sandboxes").rglob("*.py")]:
         parts = path.relative_to(ROOT).parts
-        # The manifest repeats the command; `lines` is what a command says to its caller, row by row; the table of
-        # settings has the help of options, and why an entry point lacks one.
-        own = ("manifest.py", "lines.py", "settings.py", "entry_points.py")
+        # The manifest repeats the command; the table of settings has the help of options, and why an entry point lacks
+        # one.
+        own = ("manifest.py", "settings.py", "entry_points.py")
         if "build" in parts or "cli" in parts or parts[-1] in own:
             continue
         tree = ast.parse(path.read_bytes())

@@ -35,10 +35,10 @@ def told(value: Any, outputs: dict[str, OutputConfig]) -> str:
         found = normalize(value, outputs)
     except InvalidResultError:
         return "invalid"
-    return written(found)
+    return as_json(found)
 
 
-def written(found: NormalValue) -> str:
+def as_json(found: NormalValue) -> str:
     return json.dumps([found.outcome, {name: list(score) for name, score in found.scores.items()}])
 
 
@@ -75,6 +75,6 @@ def test_named_results_of_a_dialect_are_judged_as_one_by_one(named: dict[str, An
     except InvalidResultError:
         expected = "invalid"
     try:
-        assert written(normalize_foreign({"outputs": named}, {}, "python")) == expected
+        assert as_json(normalize_foreign({"outputs": named}, {}, "python")) == expected
     except InvalidResultError:
         assert expected == "invalid"

@@ -12,6 +12,15 @@ from tests.remote.serving import Server
 from tests.remote.trying import PROVIDERS, Trying, at, served
 from tests.remote.wheel import bring_deno
 
+
+@pytest.fixture(scope="package", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Machines that the user of this computer owes are no tests' business."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVALCELL_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 OTHERS = re.compile(r"(?<=[_/\[-])(modal|vercel|daytona)(?=[-_.\]])")
 """In the id of a test: it needs another provider than the one that each commit is tried with in full, which is e2b."""
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import BoundedSemaphore, Lock
 from typing import Any, BinaryIO, Self, Unpack
 
+from runner.core.doors import DOORS
 from runner.core.errors import ColumnsError, EvaluatorError, InputError
 from runner.core.settings import WarmOptions
 from runner.core.signature import with_settings
@@ -181,8 +182,8 @@ def _scored(scorer: RowScorer, number: int, line: bytes) -> dict[str, Any]:
         result = scorer.result(row)
         passed = scorer.passed(result) if result.outcome == "scored" else None
     except ColumnsError as error:
-        options = " ".join(f"--map {name}={path}" for name, path in error.paths.items())
-        return _failure(own, "failed", "mapping", f"{error.why}; add {options}" if options else error.why)
+        step = f"; add {DOORS['options']('mapping.paths', dict(error.paths))}" if error.paths else ""
+        return _failure(own, "failed", "mapping", f"{error.why}{step}")
     except EvaluatorError as error:
         return _failure(own, "failed", "invalid_result", str(error))
     except (SandboxError, InputError, UnsupportedConfigError) as error:

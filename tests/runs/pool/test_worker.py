@@ -88,7 +88,7 @@ def test_a_sandbox_that_is_lost_twice_in_a_row_is_opened_anew() -> None:
                     _ = [found async for found in program.run([Call(id=0)], Limits())]
                 assert len(sandboxes) == kept
             assert first.closed == 0
-        await sandboxes.ended()
+        await sandboxes.wait_closed()
         assert first.closed == 1
         async with leased(sandboxes) as (lease, second):
             assert second is not first
@@ -112,7 +112,7 @@ def test_what_nobody_uses_is_closed_after_minutes_and_the_oldest_makes_room() ->
             clock.now = 1300
             sandboxes.sweep()
             assert len(sandboxes) == 1
-            await sandboxes.ended()
+            await sandboxes.wait_closed()
             assert (busy.closed, other.closed) == (1, 0)
         async with (
             leased(sandboxes, install_timeout=5) as (_, third),

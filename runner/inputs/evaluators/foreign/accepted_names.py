@@ -30,6 +30,8 @@ _BY_NAME = ("langfuse", "braintrust", "trl", "opik", "phoenix", "ragas", "weave"
 _MADE = ("deepeval", "inspect", "mlflow", "pydantic-evals")
 """A class of these gets its arguments by `--set`, which an instance of the script has already."""
 _FILLED = {"braintrust": ("id", "tags", "trace")}
+_KEYWORDS = ((), ("input",), ("output",), ("expected_output",), ("metadata",))
+"""How the required parameters of one of Langfuse's SDK begin; that of its page takes one object."""
 _METHODS = {"opik": "score", "weave": "score", "trl": "__call__"}
 
 
@@ -89,11 +91,12 @@ def _taken(evaluator: Evaluator) -> AcceptedNames | None:
     module = read_python(evaluator.source, evaluator.name)
     made = isinstance(module.values.get(entry), ast.Call) and maker_of(module, entry) in module.classes
     if made and dialect in _MADE:
-        return _of_instance(module, entry, dialect)
+        # It takes no arguments any more; a case of deepeval may have further attributes.
+        return None if dialect == "deepeval" else AcceptedNames(f"`{entry}`, which the script has made,", ())
     function = _function(module, entry, dialect)
     if function is None:
         return None
-    if dialect in _FIXED or (dialect == "langfuse" and entry == PAGE and function.required[:1] not in _keyword()):
+    if dialect in _FIXED or (dialect == "langfuse" and entry == PAGE and function.required[:1] not in _KEYWORDS):
         return AcceptedNames(function.words, ())
     if dialect not in _BY_NAME:
         return None
@@ -105,11 +108,6 @@ def _taken(evaluator: Evaluator) -> AcceptedNames | None:
     return AcceptedNames(function.words, names, rest, _reads(node, rest) if isinstance(node, FunctionNode) else None)
 
 
-def _keyword() -> tuple[tuple[str, ...], ...]:
-    """How the required parameters of one of Langfuse's SDK begin; that of its page takes one object."""
-    return ((), *((one,) for one in ("input", "output", "expected_output", "metadata")))
-
-
 def _of_javascript(evaluator: Evaluator, entry: str) -> AcceptedNames | None:
     """A function that takes its object apart, with nothing for the rest."""
     if evaluator.dialect != "braintrust":
@@ -118,11 +116,6 @@ def _of_javascript(evaluator: Evaluator, entry: str) -> AcceptedNames | None:
     if function is None or not function.parts or "..." in evaluator.source:
         return None
     return AcceptedNames(f"{function.name}({{ {', '.join(function.parts)} }})", function.parts)
-
-
-def _of_instance(module: ScriptModule, entry: str, dialect: str) -> AcceptedNames | None:
-    """An instance takes no arguments any more; a case of deepeval may have further attributes."""
-    return None if dialect == "deepeval" else AcceptedNames(f"`{entry}`, which the script has made,", ())
 
 
 def _function(module: ScriptModule, entry: str, dialect: str) -> ModuleFunction | None:

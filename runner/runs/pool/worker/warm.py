@@ -89,7 +89,7 @@ class Warm(Generic[T]):
             if not item.users:
                 self._begin(self._end(item))
 
-    async def ended(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until all that was forgotten is closed."""
         while self._ending:
             await asyncio.wait(self._ending)
@@ -216,7 +216,7 @@ class SandboxLease(Item):
             raise
 
     async def close(self) -> None:
-        await self._programs.ended()
+        await self._programs.wait_closed()
         await self.sandbox.close()
 
 
@@ -285,11 +285,11 @@ class Sandboxes(Warm[SandboxLease]):
         for opened in list(self._kept.values()):
             opened.users = 0
             self.forget(opened)
-        await self.ended()
+        await self.wait_closed()
 
-    async def ended(self) -> None:
-        await self.programs.ended()
-        await super().ended()
+    async def wait_closed(self) -> None:
+        await self.programs.wait_closed()
+        await super().wait_closed()
 
     def _idle(self) -> list[SandboxLease]:
         return [opened for opened in super()._idle() if opened.making.done()]

@@ -279,7 +279,10 @@ def _take_apart(value: Any, dialect: Dialect) -> _Parts:
     if value is None:
         return _Parts()
     if not isinstance(value, dict):
-        raise InvalidResultError(f"evaluate returned {dialect.value(value)}: {_kind(value, dialect)} is not a result")
+        alone = isinstance(value, list) and len(value) == 1 and isinstance(value[0], bool | int | float | dict)
+        step = "; if its one value is the row's, return that, as by `[0]`" if alone else ""
+        kind = _kind(value, dialect)
+        raise InvalidResultError(f"evaluate returned {dialect.value(value)}: {kind} is not a result{step}")
     if not value:
         raise InvalidResultError("evaluate returned {}, which says nothing")
     raise _unknown(value, next(key for key in value if key not in ONLY), _KEYS, dialect)

@@ -187,6 +187,9 @@ def error_text(
     hint = hint or next_step(error, evaluator, packages)
     if status == "no_result" and "cannot hold (tuple)" in text:
         hint = tuple_step(evaluator)
+    if status == "no_result" and "(dict): its keys must be text" in text:
+        hint = 'return one of its values, or all as `{f"at_{key}": value for key, value in RESULT.items()}`, of names '
+        hint += "that are `outputs` in the script's header"
     if status == "no_result" and evaluator.dialect is None and (tool := _OF_TOOL.search(text)):
         from runner.inputs.evaluators.foreign.tool_results import RESULTS
 

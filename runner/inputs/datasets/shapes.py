@@ -238,6 +238,7 @@ def _of_all(
 ) -> str:
     """What to do where a function takes the values of all rows."""
     from runner.inputs.evaluators.returns import handed_on, tuple_names
+    from runner.inputs.evaluators.whole_data import place_of_rows
 
     called, p = evaluator.called, misfits[0]
     function = "NAME" if called == "evaluate" else called
@@ -257,6 +258,13 @@ def _of_all(
     first = "name it otherwise (NAME), and " if called == "evaluate" else ""
     again = "" if called == "evaluate" else f", and run the script without `:{called}`"
     what = "takes lists, with a value for each row" if numbers or len(misfits) > 1 else "takes a list"
+    if place := place_of_rows(module, called, misfits):
+        return (
+            f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {called} {what}, and returns a list "
+            f"with one of each: {first}add this line to the end of the script{again}:\n"
+            f"def evaluate({own}): return {function}({each}){place}\n"
+            f"If {list_names(misfits)} should be a list in each row, put the file right"
+        )
     text = (
         f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {called} {what}, as of all "
         "rows together: "

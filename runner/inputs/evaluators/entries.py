@@ -135,6 +135,12 @@ def which(entries: Sequence[Entry], where: str) -> str:
     return f"{list_names([one.words for one in best], 4)} likely score a row: name the one to run, such as {step}"
 
 
+def judging(entries: Iterable[Entry]) -> list[Entry]:
+    """Those that judge by their names, whatever they take."""
+    some = [one for one in entries if one.scores and one.required and not one.makes and not one.callers]
+    return [one for one in some if one.name[0] != "_" and _SCORES.search(one.name) and not _MAKES.match(one.name)]
+
+
 def _may_score(entry: Entry) -> bool:
     """Whether it takes two things or more that a row may have, and no name says that it does anything else."""
     last = entry.name.rpartition(".")[2]

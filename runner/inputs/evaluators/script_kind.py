@@ -96,7 +96,8 @@ def as_read(
             return _named(text, where, language, entry)
         assert refused is not None
         told = _told(refused, text, where, language)
-        if language == "python" and (word := _TOGETHER.search(text)):
+        by_row = isinstance(told, NoFunctionError | NoEntryError)
+        if by_row and language == "python" and (word := _TOGETHER.search(text)):
             raise EvaluatorError(
                 f"{told}; what a tool calls once, with all rows, as `{word[0]}` looks like, is here "
                 "`def aggregate(results): …`: docs/how-to/aggregates.md"
@@ -140,8 +141,10 @@ def _named(text: str, where: str, language: Language, entry: str) -> AsRead:
 def _refuse_lists(text: str, where: str, language: Language, name: str, signature: Signature) -> None:
     if language == "python":
         from runner.inputs.evaluators.foreign.evidence import refuse_lists
+        from runner.inputs.evaluators.whole_data import refuse_whole
 
         refuse_lists(text, where, name, signature.parameters)
+        refuse_whole(text, where, name, signature.parameters)
 
 
 def _told(error: EvaluatorError, text: str, where: str, language: Language) -> EvaluatorError:
@@ -149,7 +152,7 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     if not isinstance(error, NoFunctionError):
         return error
     refused: EvaluatorError | None = None
-    from runner.inputs.evaluators.entries import likely, which
+    from runner.inputs.evaluators.entries import judging, likely, which
 
     entries = _entries(language).entries_of(text, where)
     for one in likely([*entries.values()]):
@@ -159,6 +162,11 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
             refused = e
             del entries[one.name]
     found = which([*entries.values()], where)
+    if not found and language == "python" and (judges := judging([*entries.values()])):
+        try:
+            _named(text, where, language, judges[0].name)
+        except EvaluatorError as e:  # of what alone may be meant it is said why it is not called
+            refused = refused or e
     if refused is not None and not found:
         return refused
     near = "" if error.near.startswith(" (it defines") or " assigns " in error.near else error.near

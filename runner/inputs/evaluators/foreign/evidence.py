@@ -217,6 +217,9 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
     if lists and name == NAME and required[0] == "dataset":
         raise EvaluatorError(_of_a_file(text, where, required))
     if lists:
+        from runner.inputs.evaluators.whole_data import place_of_rows
+
+        place = place_of_rows(read_python(text, where), name, required)
         words = [_word(one) for one in required]
         if words in (["reference", "…"], ["…", "output"]):
             words = ["reference", "output"]
@@ -230,15 +233,18 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
             f"{one}=[row['arguments']['{word}'] for row in results]" for one, word in zip(required, words, strict=False)
         )
         own_name = made.made if made is not None and made.made else name
-        together = " in `aggregate(results)`"
-        if "…" not in words:
+        together = ", or judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
+        if place:
+            together = ""
+        elif "…" not in words:
             called = "NAME" if name == NAME else own_name
-            together = f" by `def aggregate(results): return {called}({every})` beside it"
+            line = f"def aggregate(results): return {called}({every})"
+            together = f", or judge all rows together by `{line}` beside it: docs/how-to/aggregates.md"
         raise EvaluatorError(
             f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
             f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
-            f"{'NAME' if name == NAME else own_name}({each})`, without brackets where a row's own values are lists, or "
-            f"judge all rows together{together}: docs/how-to/aggregates.md"
+            f"{'NAME' if name == NAME else own_name}({each}){place}`, without brackets where a row's own values are "
+            f"lists{together}"
         )
 
 

@@ -1,0 +1,323 @@
+"""Functions in Python that take what no row has: a data frame, the name of a file, or all rows as one object."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import list_names
+from runner.core.types import Parameter
+from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
+from runner.inputs.evaluators.entries import python_entries
+from runner.inputs.evaluators.entrypoint import NAME
+from runner.inputs.evaluators.foreign.evidence import holders
+from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
+from runner.inputs.evaluators.python_signature import CallableNode, expression, key_of
+from sandboxes.wording import Setting
+
+_FRAME = re.compile(r"(Optional\[)?([\w.]+\.)?(DataFrame|GeoDataFrame|LazyFrame)\b")
+_NAMED = re.compile(r"(^|_)(df|dataframe|data_frame)(_|$)")
+_OF_FRAMES = {
+    *("apply", "iterrows", "itertuples", "groupby", "loc", "iloc", "merge", "sort_values", "drop_duplicates"),
+    *("dropna", "fillna", "astype", "reset_index", "set_index", "to_numpy", "iter_rows", "with_columns", "applymap"),
+    *("value_counts", "explode", "pivot_table", "rename", "query", "assign", "columns"),
+}
+"""What data frames alone have, but `columns`: that counts beside others of them."""
+_READERS = {
+    *("open", "read_csv", "read_json", "read_table", "read_excel", "read_parquet", "read_jsonl", "load_jsonl"),
+    *("Image.open", "np.load", "numpy.load", "np.loadtxt", "joblib.load", "jsonlines.open", "gzip.open", "codecs.open"),
+    *("os.listdir", "os.walk", "glob.glob", "io.open"),
+}
+_OF_PATHS = {"open", "read_text", "read_bytes", "iterdir", "glob", "rglob"}
+_CHECKS = {"exists", "isfile", "is_file", "isinstance", "hasattr", "type"}
+_KEEP = {*("zip", "list", "tuple", "map", "enumerate", "tqdm", "range", "len", "sorted", "array", "asarray", "tensor")}
+_KEEP |= {"stack", "FloatTensor", "Tensor", "tolist", "copy", "items", "values", "filter"}
+"""What is called with lists, and gives as many values."""
+
+
+def refuse_whole(text: str, where: str, name: str, own: Sequence[Parameter]) -> None:
+    """Raise EvaluatorError for a function that takes what no row can give, with the lines that call it for a row."""
+    required = [one.name for one in own if one.required]
+    if not required or not ("." in text or "open" in text):
+        return
+    module = read_python(text, where)
+    if module.definition(name) is None:
+        return
+    for parameter in required:
+        if _is_frame(module, name, parameter):
+            raise EvaluatorError(_of_frame(module, name, parameter, own))
+        if line := _opened(module, name, parameter):
+            raise EvaluatorError(_of_file(module, name, parameter, line))
+    if len(required) == 1 and (step := _of_rows(module, name, required[0])):
+        raise EvaluatorError(step)
+
+
+def place_of_rows(module: ScriptModule, entry: str, names: Collection[str]) -> str:
+    """
+    Where a function that takes lists has a row's value in what it returns: `[0]` where it returns one for each.
+
+    `[1][0]` where such a list stands beside other values, and nothing where it returns none.
+    """
+    function = module.definition(entry)
+    if function is None or isinstance(function, ast.Lambda):
+        value = None if function is None else function.body
+        return "[0]" if value is not None and _is_each(value, {*names}) else ""
+    each = {*names}
+    nodes = [*ast.walk(function)]
+    for _ in range(3):  # what is made of what is made
+        for node in nodes:
+            match node:
+                case (
+                    ast.Assign(targets=[ast.Name(id=name)], value=value)
+                    | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+                ):
+                    if _is_each(value, each):
+                        each.add(name)
+                case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Call(func=ast.Name(id="zip"))):
+                    each |= {one.id for one in parts if isinstance(one, ast.Name)}
+                case ast.For(iter=over, body=body) if _is_each(over, each):
+                    each |= _appended(body)
+    for node in nodes:
+        match node:
+            case ast.Return(value=ast.Tuple(elts=parts)):
+                at = [at for at, one in enumerate(parts) if _is_each(one, each) and expression(one) not in names]
+                if len(at) == 1:
+                    return f"[{at[0]}][0]"
+            case ast.Return(value=ast.expr() as value) if _is_each(value, each) and expression(value) not in names:
+                return "[0]"
+    return ""
+
+
+def _is_each(node: ast.expr, each: Collection[str]) -> bool:
+    """Whether an expression has a value for each of what these names hold."""
+    match node:
+        case ast.Name(id=name):
+            return name in each
+        case ast.ListComp(generators=[one]) | ast.GeneratorExp(generators=[one]):
+            return not one.ifs and _is_each(one.iter, each)
+        case ast.Call(func=func, args=args):
+            last = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+            owner = [func.value] if isinstance(func, ast.Attribute) and not args else []
+            return last in _KEEP and any(_is_each(one, each) for one in (*args, *owner))
+        case ast.BinOp(left=left, right=right):
+            return isinstance(node.op, ast.Mult) and isinstance(left, ast.List) and _is_each(right, each)
+    return False
+
+
+def _appended(body: Sequence[ast.stmt]) -> set[str]:
+    """The lists to which each turn of a loop adds a value, and not those of a loop in it."""
+    found: set[str] = set()
+    left: list[ast.AST] = [*body]
+    while left:
+        node = left.pop()
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
+                found.add(name)
+            case ast.For() | ast.While() | ast.FunctionDef() | ast.comprehension():
+                continue
+        left += ast.iter_child_nodes(node)
+    return found
+
+
+# Data frames
+
+
+def _is_frame(module: ScriptModule, entry: str, parameter: str) -> bool:
+    function = module.definition(entry)
+    if function is None or _annotated(function, parameter, _FRAME):
+        return function is not None
+    asked, named, keyed = set[str](), _NAMED.search(parameter) is not None, False
+    for node, own in holders(module, entry, parameter):
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Name(id=other, ctx=ast.Store()) if other == own:
+                    return False
+                case ast.Call(func=ast.Name(id=check), args=[ast.Name(id=other), *_]) if (
+                    other == own and check in _CHECKS
+                ):
+                    return False
+                case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == own:
+                    asked.add(attr)
+                case ast.Subscript(value=ast.Name(id=other)) if other == own:
+                    keyed = True
+    return len(asked & _OF_FRAMES) > ("columns" in asked) or (named and (keyed or bool(asked & _OF_FRAMES)))
+
+
+def _of_frame(module: ScriptModule, entry: str, frame: str, own: Sequence[Parameter]) -> str:
+    """What to do with a function of a data frame: a frame of one row, and one of all rows for `aggregate`."""
+    function = module.definition(entry)
+    assert function is not None
+    required = [one.name for one in own if one.required and one.name != frame]
+    names = {  # parameters that are names of columns
+        one.slice.id
+        for one in ast.walk(function)
+        if isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Name) and one.slice.id in required
+    }
+    read = list(dict.fromkeys([*_columns(function, frame), *(one for one in required if one in names)]))
+    rest = [one for one in required if one not in names]
+    fields = read or ["COLUMN"]
+    package = "polars" if any(one.startswith("polars") for one in module.imports.values()) else "pandas"
+    called = _made(module, entry)
+
+    def call(rows: str) -> str:
+        made = f"{package}.DataFrame({rows})"
+        given = [made if one == frame else f'"{one}"' if one in names else one for one in (frame, *required)]
+        order = [one.name for one in own if one.required]
+        given = [given[(frame, *required).index(one)] for one in order]
+        return f"{called}({', '.join(given)})"
+
+    fields = [one for one in fields if one.isidentifier()] or ["COLUMN"]
+    row = ", ".join(f'"{one}": {one}' for one in fields)
+    lines = [
+        f"import {package}",
+        f"def evaluate({', '.join(dict.fromkeys([*fields, *rest]))}): return {call(f'[{{{row}}}]')}",
+    ]
+    end = "That is a frame of one row"
+    if not rest:
+        every = call('[row["arguments"] for row in results]')
+        lines.append(f"def aggregate(results): return {every}")
+        end = "The first is a frame of one row, and `aggregate` is given all: docs/how-to/aggregates.md"
+    first = "name it otherwise (NAME), and " if entry == NAME else ""
+    columns = "" if read else "; COLUMN is each column that it reads"
+    if not any(one.partition(".")[0] == package for one in module.imports.values()):
+        columns += f", with {Setting('sandbox.packages', [package])}"
+    return (
+        f"{module.where}:{function.lineno}: {entry} takes a data frame of all rows as `{frame}`, and is called with "
+        f"one row here: {first}add these lines to the end of the script, and run it without a name after the file"
+        f"{columns}:\n{chr(10).join(lines)}\n{end}"
+    )
+
+
+def _columns(function: CallableNode, frame: str) -> Iterator[str]:
+    """The columns that a function reads of a frame or of its rows, but for those that it makes."""
+    rows, stored = {frame}, set[str]()
+    nodes = [*ast.walk(function)]
+    for node in nodes:
+        match node:
+            case ast.Lambda(args=ast.arguments(args=args)):
+                rows |= {one.arg for one in args}
+            case ast.For(target=target, iter=over) | ast.comprehension(target=target, iter=over):
+                if any(isinstance(one, ast.Name) and one.id == frame for one in ast.walk(over)):
+                    rows |= {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Store()):
+                if name == frame:
+                    stored.add(key)
+    for node in nodes:
+        if (read := key_of(node)) is not None and isinstance(read[0], ast.Name) and read[0].id in rows:
+            yield from [read[1]] if read[1] not in stored else []
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=attr, ctx=ast.Load()) if name in rows - {frame}:
+                if not hasattr(str, attr) and attr not in _OF_FRAMES and not hasattr(dict, attr) and attr != "name":
+                    yield attr
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.List(elts=parts)) if name == frame:
+                yield from (one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+# Files
+
+
+def _opened(module: ScriptModule, entry: str, parameter: str) -> int:
+    """The line where a function opens a file of this name; 0 where it does not, or asks first whether it is one."""
+    line = 0
+    for node, own in holders(module, entry, parameter):
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Name(id=other, ctx=ast.Store()) if other == own:
+                    return 0
+                case ast.Call(func=func, args=[ast.Name(id=other), *_]) if other == own:
+                    called = expression(func)
+                    last = called.rpartition(".")[2]
+                    if last in _CHECKS:
+                        return 0
+                    if called in _READERS or last in _READERS:
+                        line = line or inner.lineno
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Call(func=ast.Name(id="Path"), args=[ast.Name(id=other)]), attr=attr)
+                ) if other == own and attr in _OF_PATHS:
+                    line = line or inner.lineno
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=other), attr=attr)) if other == own and attr in (
+                    "read_text",
+                    "read_bytes",
+                    "iterdir",
+                    "rglob",
+                ):
+                    line = line or inner.lineno
+    return line
+
+
+def _of_file(module: ScriptModule, entry: str, parameter: str, line: int) -> str:
+    function = module.definition(entry)
+    read = [] if function is None else [read[1] for node in ast.walk(function) if (read := key_of(node)) is not None]
+    keys = list(dict.fromkeys(one for one in read if one.isidentifier()))[:4]
+    own = ", ".join(keys) if len(keys) > 1 else "output, reference"
+    what = f", such as {list_names(keys)}," if keys else ""
+    return (
+        f"{module.where}:{line}: `{parameter}` of {entry} is the name of a file, which it opens, and no column of "
+        "texts: a script is given the values of one row, and sees none of your files; copy the lines that judge one "
+        f"record of that file{what} into a function of their own, `def evaluate({own}): …`, and run that"
+    )
+
+
+# All rows as an object
+
+
+def _of_rows(module: ScriptModule, entry: str, parameter: str) -> str:
+    """What to do with a function of one object that has a row under each key; empty for any other."""
+    function = module.definition(entry)
+    if function is None:
+        return ""
+    keyed, each = False, set[str]()
+    for node in ast.walk(function):
+        match node:
+            case ast.For(target=target, iter=over) | ast.comprehension(target=target, iter=over):
+                pass
+            case _:
+                continue
+        match over:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="items" | "values" as how)) if (
+                name == parameter
+            ):
+                keyed = True
+                target = target.elts[-1] if how == "items" and isinstance(target, ast.Tuple) else target
+                each |= {target.id} if isinstance(target, ast.Name) else set()
+    if not each:
+        return ""
+    attributes, keys = dict[str, None](), dict[str, None]()
+    for node in ast.walk(function):
+        if (read := key_of(node)) is not None and isinstance(read[0], ast.Name) and read[0].id in each:
+            keys[read[1]] = None
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in each and not hasattr(str, attr):
+                if not hasattr(dict, attr) and not hasattr(list, attr):
+                    attributes[attr] = None
+    every = [one for one in (*attributes, *keys) if one.isidentifier()]
+    sides = [any(plain_name(one) in side for one in every) for side in (OUTPUTS, REFERENCES)]
+    if not (attributes or all(sides) or len(every) > 1) or not every:
+        return ""
+    record = f"SimpleNamespace({', '.join(f'{one}={one}' for one in every)})"
+    head = "from types import SimpleNamespace\n"
+    if not attributes:
+        record, head = f"{{{', '.join(f'{chr(34)}{one}{chr(34)}: {one}' for one in every)}}}", ""
+    first = "name it otherwise (NAME), and " if entry == NAME else ""
+    assert keyed
+    return (
+        f"{module.where}:{function.lineno}: {entry} takes all rows as one object, `{parameter}`, and reads "
+        f"{list_names(every)} of each: {first}add these lines to the end of the script, and run it without a name "
+        f"after the file:\n{head}def evaluate({', '.join(every)}): return {_made(module, entry)}({{0: {record}}})"
+    )
+
+
+def _made(module: ScriptModule, entry: str) -> str:
+    """How the function is called in the script."""
+    if entry == NAME:
+        return "NAME"
+    own = python_entries(module.body).get(entry)
+    return own.made if own is not None and own.made else entry
+
+
+def _annotated(function: CallableNode, parameter: str, kind: re.Pattern[str]) -> bool:
+    args = function.args
+    own = next((one for one in (*args.posonlyargs, *args.args, *args.kwonlyargs) if one.arg == parameter), None)
+    return own is not None and own.annotation is not None and bool(kind.match(expression(own.annotation).strip("'\"")))

@@ -145,6 +145,8 @@ _INSTEAD = {"imp": "importlib", "pipes": "shlex", "cgi": "urllib.parse", "uu": "
 # Files, variables and the like
 
 _SECRET = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|SECRET|PASSWORD)"
+_OF_SERVICE = re.compile(r"_(API_KEY|KEY|TOKEN|ENDPOINT|BASE_URL|API_BASE|HOST)$")
+"""Variables by which a script calls a service, such as a model."""
 _NAME = r"\b(?P<name>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
 _ENVIRONMENT = r"\b(?:[Ee]nv(?:ironment)?|ENV)\b"
 _SAYS_VARIABLE = (
@@ -205,11 +207,12 @@ def _variable(match: re.Match[str], failure: Failure, place: Place) -> str | Non
         return None
     if name in ("HOME", "USER", "LOGNAME", "TMPDIR", "PWD"):
         return f"{PROCESS}, which has HOME and USER, or do without it" if place.kind == "wasm" else None
+    calls = "" if place.network or not _OF_SERVICE.search(name) else f" and {_NETWORK}, for what it calls with that"
     if place.kind == "wasm":
-        return f"a script sees none of your variables; {PROCESS} with {Setting('sandbox.env', [name])}"
+        return f"a script sees none of your variables; {PROCESS} with {Setting('sandbox.env', [name])}{calls}"
     if place.kind == "deno":
         return f"a TypeScript script sees no variables: make `{name}` a parameter of its function, with a default"
-    return f"a script sees none of your variables; name it: {Setting('sandbox.env', [name])}"
+    return f"a script sees none of your variables; name it: {Setting('sandbox.env', [name])}{calls}"
 
 
 def _none_of_yours(match: re.Match[str], failure: Failure, place: Place) -> str | None:

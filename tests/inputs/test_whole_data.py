@@ -50,8 +50,7 @@ def read(text: str, entry: str | None = None) -> Evaluator:
 
 def refused(text: str, entry: str | None = None, rows: Any = None) -> str:
     with pytest.raises(EvaluatorError) as told:
-        evaluator = read(text, entry)
-        runner.evaluate(evaluator, rows or [])
+        runner.evaluate(read(text, entry), rows or [])
     return str(told.value)
 
 

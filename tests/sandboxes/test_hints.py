@@ -318,7 +318,9 @@ def test_the_command_line_says_it_in_options() -> None:
     with speaking("options"):
         assert str(Setting("sandbox.files", {"MY_WORDS": "my words.txt"})) == "--file 'MY_WORDS=my words.txt'"
         step = next_step(Failure("AuthenticationError", "Incorrect API key provided: check A_KEY"), WASM)
-        assert str(step).endswith("choose --sandbox process with --env A_KEY")
+        assert str(step).endswith(
+            "choose --sandbox process with --env A_KEY and --allow-network, for what it calls with that"
+        )
 
 
 def test_the_line_that_the_message_names_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,3 +376,11 @@ def test_a_relative_import_of_an_installed_package_is_not_the_scripts() -> None:
     assert "in the installed package `latex2sympy2`" in str(next_step(inside, BOX))
     assert 'packages=["latex2sympy2==VERSION"]' in str(next_step(inside, BOX))
     assert "a file beside the script" in str(next_step(Failure("ImportError", text, own), BOX))
+
+
+def test_a_key_of_a_service_needs_the_network_too() -> None:
+    error = Failure("OpenAIError", "set the OPENAI_API_KEY environment variable")
+    assert "SandboxConfig(network=True)" in str(next_step(error, BOX))
+    assert "SandboxConfig(network=True)" in str(next_step(error, WASM))
+    assert "network" not in str(next_step(error, Place("box", network=True)))
+    assert "network" not in str(next_step(Failure("ValueError", "MY_MODE environment variable"), BOX))

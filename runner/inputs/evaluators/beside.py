@@ -17,7 +17,7 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.header import read_header
-from runner.inputs.evaluators.python_signature import expression
+from runner.inputs.evaluators.python_signature import expression, parse
 from sandboxes.base import ScriptError
 from sandboxes.hints import declare, one_file, unknown
 
@@ -55,6 +55,9 @@ _BEFORE = re.compile(
     re.MULTILINE,
 )
 """In a traceback: what the error was raised after."""
+_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+_SECRET = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")
 _NO_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 
@@ -140,6 +143,8 @@ def next_step(
         found = error.model_copy(update={"message": before[1], "traceback": "", "hint": None})
         step = next_step(found, evaluator, packages, hidden=True)
         return "; ".join(filter(None, (f"it hides another error: {before[1]}", step)))
+    if variable := _own_variable(error, evaluator):
+        return variable
     if local := local_hint(error.message, evaluator.beside):
         return local
     missing, no_name = _MISSING.search(error.message), _NO_NAME.search(error.message)
@@ -184,6 +189,52 @@ def next_step(
     if strangers:
         steps.append(unknown([*strangers][:4]))
     return "; ".join(steps) or error.hint
+
+
+def _own_variable(error: ScriptError, evaluator: Evaluator) -> str | None:
+    """The next step with the variable that the script hands to what failed, where a package names another one."""
+    lines = _FRAME.findall(error.traceback)
+    name = next((one for one in _VARIABLE.findall(error.hint or "") if one in error.message), None)
+    if evaluator.language != "python" or name is None or not lines or error.hint is None:
+        return None
+    tree, line = parse(evaluator.source, evaluator.name), int(lines[-1])
+    nodes = [*ast.walk(tree)]
+    around = [one for one in nodes if isinstance(one, ast.stmt) and one.lineno <= line <= (one.end_lineno or line)]
+    failing: Sequence[ast.AST] = around[-1:]
+    found: list[str] = []
+    for _ in range(3):  # what it is given, and what that was assigned
+        inside = [inner for one in failing for inner in ast.walk(one)]
+        found += [one for one in map(_variable_read, inside) if one]
+        used = {
+            one.id if isinstance(one, ast.Name) else one.attr
+            for one in inside
+            if isinstance(one, ast.Name | ast.Attribute)
+        }
+        failing = [
+            one.value
+            for one in nodes
+            if isinstance(one, ast.Assign | ast.AnnAssign)
+            and one.value is not None
+            and used & {_last(target) for target in (one.targets if isinstance(one, ast.Assign) else [one.target])}
+        ]
+    if name in found or not (secrets := [one for one in found if _SECRET.search(one)]):
+        return None
+    return f"{error.hint.replace(name, secrets[0])} (the script gives that one in place of {name})"
+
+
+def _variable_read(node: ast.AST) -> str:
+    """The variable of the environment that an expression reads; empty for any other."""
+    match node:
+        case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
+            called = expression(func)
+            return name if called.endswith(("environ.get", "getenv")) or called in ("get_env", "config", "env") else ""
+        case ast.Subscript(value=value, slice=ast.Constant(value=str(name))):
+            return name if expression(value).endswith("environ") else ""
+    return ""
+
+
+def _last(target: ast.AST) -> str:
+    return target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
 
 
 def _of_fork(source: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -173,6 +174,49 @@ def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
             found[name] = entry
     callers = callers_of(script.names)
     return {name: one._replace(callers=frozenset(callers.get(name, ()))) for name, one in found.items()}
+
+
+def local_step(body: list[ast.stmt], name: str | None = None) -> str:
+    """
+    What to do with a function that stands in another one: with this name, or one that likely scores a row.
+
+    Empty where there is none.
+    """
+    tops = names_of(body)
+    known = tops.keys() | {*dir(builtins)}
+    for top, outer in tops.items():
+        if not isinstance(outer, CallableNode | ast.ClassDef):
+            continue
+        methods = {id(one) for one in outer.body} if isinstance(outer, ast.ClassDef) else set()
+        nodes = [one for one in ast.walk(outer) if isinstance(one, FunctionNode) and one is not outer]
+        inner = [one for one in nodes if id(one) not in methods and name in (None, one.name)]
+        entries = {one: _entry(one, parameters(one.args))._replace(name=one.name) for one in inner}
+        some = list(entries) if name is not None else [one for one in inner if _judges_locally(entries[one])]
+        if not some:
+            continue
+        node = some[0]
+        own = {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
+        own |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        own |= {one.name for one in ast.walk(node) if isinstance(one, FunctionNode | ast.ExceptHandler) and one.name}
+        own |= {
+            each.asname or each.name
+            for one in ast.walk(node)
+            if isinstance(one, ast.Import | ast.ImportFrom)
+            for each in one.names
+        }
+        read = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id not in own | known]
+        needs = f", with what it takes of that, {list_names(dict.fromkeys(read), 4)}," if read else ""
+        return (
+            f"`{printable(entries[node].words, 100)}` (line {node.lineno}) that is local to `{printable(top, 60)}`, "
+            f"and nobody but that can call it: copy it out{needs} to the top level of the script"
+        )
+    return ""
+
+
+def _judges_locally(entry: Entry) -> bool:
+    """Whether a function in another one is a scorer by its name and by what it takes."""
+    words = {plain_name(one) for one in entry.required}
+    return bool(likely([entry])) and bool(words & (OUTPUTS | {"run", "outputs"}))
 
 
 def callers_of(names: Mapping[str, ast.AST]) -> dict[str, set[str]]:

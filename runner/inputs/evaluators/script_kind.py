@@ -12,7 +12,7 @@ from runner.core.types import Aggregate, DialectFailures
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import NAME, NATIVE
 from runner.inputs.evaluators.header import Header
-from runner.inputs.evaluators.python_signature import NoFunctionError, Signature, read_signature
+from runner.inputs.evaluators.python_signature import NoFunctionError, Signature, parse, read_signature
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 
@@ -152,7 +152,7 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     if not isinstance(error, NoFunctionError):
         return error
     refused: EvaluatorError | None = None
-    from runner.inputs.evaluators.entries import judging, likely, which
+    from runner.inputs.evaluators.entries import judging, likely, local_step, which
 
     entries = _entries(language).entries_of(text, where)
     for one in likely([*entries.values()]):
@@ -172,7 +172,8 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     near = "" if error.near.startswith(" (it defines") or " assigns " in error.near else error.near
     end = f"or {error.step}"
     if not found:
-        return error
+        local = local_step(parse(text, where).body) if language == "python" else ""
+        return EvaluatorError(f"{where} has no function `evaluate`; it has {local}, and name it") if local else error
     return NoEntryError(
         f"{where} has no function `evaluate`{near}; {found}; {end}", where, tuple(entries.values()), end
     )

@@ -46,7 +46,9 @@ def find_function(module: ModuleType, entry: str) -> Callable[..., Any]:
     first, dot, method = entry.partition(".")
     found: Any = getattr(module, first, None)
     if dot and found is not None:
-        found = getattr(found, method, None)
+        own = next((vars(kind)[method] for kind in getattr(found, "__mro__", ()) if method in vars(kind)), None)
+        alone = not isinstance(found, type) or isinstance(own, staticmethod | classmethod)
+        found = getattr(found if alone or own is None else found(), method, None)
     if not callable(found):
         raise NameError(f"the script defines no function named {entry}")
     called: Callable[..., Any] = found

@@ -82,6 +82,8 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
     `read`: by a row's word, the keys that the script reads of it. A value that is no object stands under the only one.
     `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
     """
+    from uuid import NAMESPACE_OID, uuid5
+
     stub("langsmith")
     stub("langsmith.schemas", Run=Run, Example=Example)
     results = {"EvaluationResult": EvaluationResult, "EvaluationResults": EvaluationResults}
@@ -111,6 +113,8 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
         run = Run(columns, inputs=inputs, outputs=outputs, metadata=metadata, extra={"metadata": metadata})
         run.setdefault("error", None)
         example = Example(columns, inputs=inputs, outputs=reference, metadata=metadata, attachments={})
+        for one in (run, example):  # LangSmith's own decorator reads it
+            one.setdefault("id", uuid5(NAMESPACE_OID, repr(row)))
         return {
             **{"run": run, "example": example, "inputs": inputs, "outputs": outputs},
             **{"reference_outputs": reference, "attachments": {}},

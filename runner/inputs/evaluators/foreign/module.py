@@ -256,6 +256,17 @@ def refuse_arguments(module: ScriptModule, name: str) -> None:
         )
 
 
+def callable_methods(module: ScriptModule) -> Iterator[ModuleFunction]:
+    """The methods that others may call: of a class that is made without arguments, or that need no instance."""
+    for name, kind in module.classes.items():
+        node = module.names.get(name)
+        made = isinstance(node, ast.ClassDef) and not arguments_of(module, name)
+        for method, one in kind.methods.items():
+            alone = {"staticmethod", "classmethod"} & {*one.decorators}
+            if (made or alone) and method[0] != "_" and "property" not in one.decorators:
+                yield one
+
+
 def imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
     """What functions import, by the name in them."""
     for node in module.nodes():

@@ -10,6 +10,7 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
+from runner.inputs.evaluators.entries import local_step
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
@@ -17,6 +18,7 @@ from runner.inputs.evaluators.foreign.module import (
     ModuleFunction,
     ScriptModule,
     SeveralError,
+    callable_methods,
     dotted_name,
     only,
     required_packages,
@@ -141,6 +143,8 @@ def _seen(module: ScriptModule, named: bool, listed_scores: Mapping[str, bool]) 
         return _of_eval(module, listed_scores)
     scorers = _scorers(module)
     own = [name for name, one in module.functions.items() if {"output", "expected"} <= {*one.names}]
+    if not own and any(what.partition(".")[0] in _PACKAGES for what in module.imports.values()):
+        own = [one.name for one in callable_methods(module) if {"output", "expected"} <= {*one.names}]
     own = own or [name for name in _users(module) if _is_marked(module.functions[name])]
     found = (
         own
@@ -158,6 +162,8 @@ def _of_eval(module: ScriptModule, names: Mapping[str, bool]) -> str:
     known = [name for name, is_known in names.items() if is_known]
     if len(names) == 1 and known:
         return known[0]
+    if not known and (local := next(filter(None, (local_step(module.body, name) for name in names)), "")):
+        raise SeveralError(f"{module.where}: its Eval has the scorer {local}")
     step = (
         f"say which: {naming(module.where, known[0])}, or in its header, [tool.evalcell], "
         f'dialect = "braintrust" and entry = "{known[0]}"'

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 from runner.core.errors import EvaluatorError
+from runner.core.text import list_names
 from runner.core.types import Evaluator
+from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     PATTERN,
     ModuleFunction,
     ScriptModule,
+    callable_methods,
     only,
     read_python,
     required_packages,
@@ -22,7 +25,7 @@ PAGE = "evaluate"
 _RUN = "item_results"
 """The parameter of what Langfuse calls after all rows."""
 _MARKS = ("observation", "experiment", "EvaluationContext")
-_KEYWORDS = {"input", "output", "expected_output", "metadata"}
+_KEYWORDS = ("input", "output", "expected_output", "metadata")
 _PARTS = {"observation", "experiment"}
 """What Langfuse's page gives."""
 _EXPECTED = re.compile(r"item_expected_output|itemExpectedOutput")
@@ -45,11 +48,24 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
             f"{module.where}: {function.name} reads other evaluators' evaluations, which are not there; score the rows "
             "with `evaluate`, and judge them together in `aggregate(results)`: docs/how-to/aggregates.md"
         )
+    if page is None and not summary:
+        _refuse_keywords(module, function)
     demand = set() if page or summary else needs(module, function, "expected_output")
     if page and _EXPECTED.search(module.source) and not _GUARD.search(module.source):
         demand.add("reference")
     found = DialectMatch.of(module, function, packages, sure=page is not None or summary)
     return found._replace(summary=summary, parameters=row({"reference": ("expected_output",)}, demand))
+
+
+def _refuse_keywords(module: ScriptModule, function: ModuleFunction) -> None:
+    """Refuse a function that Langfuse itself cannot call: it gives all of its keywords, each time."""
+    lacking = [name for name in _KEYWORDS if name not in function.names]
+    if lacking and not function.accepts_any:
+        raise EvaluatorError(
+            f"{module.where}:{function.line}: Langfuse calls an evaluator with {list_names(_KEYWORDS)}, and "
+            f"`{function.name}` takes no {list_names(lacking)}: Langfuse logs the TypeError of that, and gives no "
+            "score; add `**kwargs` to its parameters, as those that Langfuse calls have"
+        )
 
 
 def _of_page(module: ScriptModule, named: bool) -> ModuleFunction | None:
@@ -66,11 +82,11 @@ def _of_page(module: ScriptModule, named: bool) -> ModuleFunction | None:
 
 
 def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> ModuleFunction | None:
-    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    refuse_unmade(module.source, module.where, entry)
+    every = [*module.functions.values(), *callable_methods(module)]
+    some = [module.called(entry)] if entry is not None else every
     found = {
-        one.name: one
-        for one in some
-        if one is not None and "." not in one.name and (_is_ours(module, one) or (named and _takes_keywords(one)))
+        one.name: one for one in some if one is not None and (_is_ours(module, one) or (named and _takes_keywords(one)))
     }
     rows = {name: one for name, one in found.items() if _RUN not in one.names}
     alone = only(module, rows or found, None, "a Langfuse evaluator")  # what judges all rows is asked for by its name
@@ -79,7 +95,7 @@ def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> ModuleFunct
 
 def _takes_keywords(function: ModuleFunction) -> bool:
     """One that can be called with Langfuse's keywords, which are more than those that it knows."""
-    return bool(function.names or function.accepts_any) and {*function.required} <= _KEYWORDS
+    return bool(function.names or function.accepts_any) and {*function.required} <= {*_KEYWORDS}
 
 
 def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
@@ -87,12 +103,12 @@ def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
     own = function.names
     if _RUN in own:
         return set(function.required) <= {_RUN}
-    if function.accepts_any and {*function.required} <= _KEYWORDS and module.uses(function.name, "langfuse"):
+    if function.accepts_any and {*function.required} <= {*_KEYWORDS} and module.uses(function.name, "langfuse"):
         return True
     if "output" not in own:
         return False
     if "expected_output" in own:  # Langfuse calls it with all of its keywords
-        return function.accepts_any or {*own} >= _KEYWORDS or module.uses(function.name, "langfuse")
+        return function.accepts_any or {*own} >= {*_KEYWORDS} or module.uses(function.name, "langfuse")
     others = module.uses(function.name, "autoevals", "braintrust", "braintrust_core")
     shared = function.accepts_any and "input" in own
     return shared and ("langfuse" in module.source.lower() if not others else module.uses(function.name, "langfuse"))
@@ -108,7 +124,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langfuse",
     title="a Langfuse evaluator",
-    version=5,
+    version=6,
     read=_read,
     program=_program,
     languages=("python", "typescript"),

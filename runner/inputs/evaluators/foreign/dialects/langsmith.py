@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from runner.core.text import list_names
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.evidence import reads_object
 from runner.inputs.evaluators.foreign.guest import program
@@ -15,6 +16,7 @@ from runner.inputs.evaluators.foreign.module import (
     ModuleFunction,
     ScriptModule,
     SeveralError,
+    callable_methods,
     instances,
     only,
     read_python,
@@ -30,6 +32,7 @@ _WORDS = ("inputs", "outputs", "reference_outputs")
 _OWN = {"output": "outputs", "reference": "reference_outputs", "input": "inputs"}
 _SUPPORTED = {"run", "example", "runs", "examples", *_WORDS, "attachments"}
 _OF_RUNS = {*_WORDS, "extra", "metadata", "attachments", "child_runs", "trace_id"}
+_METHOD = "evaluate_run"
 JAVASCRIPT_PAGE = "performEval"
 RUNNER = "evaluateRun"
 _JAVASCRIPT = {"run", "example", "inputs", "outputs", "referenceOutputs", "attachments"}
@@ -198,7 +201,9 @@ def _function(module: ScriptModule, entry: str | None, named: bool) -> tuple[str
     """The function that is asked for, or the only one that is written for LangSmith, with the name that it goes by."""
     if entry is None and PAGE in module.functions:
         return PAGE, module.functions[PAGE]
-    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    refuse_unmade(module.source, module.where, entry)
+    every = [*module.functions.values(), *(one for one in callable_methods(module) if _METHOD not in one.name)]
+    some = [module.called(entry)] if entry is not None else every
     found = {one.name: one for one in some if one is not None and _is_ours(module, one)}
     if not found and named:
         found = {one.name: one for one in some if one is not None and _takes_two(module, one)}
@@ -226,7 +231,7 @@ def _takes_two(module: ScriptModule, function: ModuleFunction) -> bool:
 
 def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
     own, required = function.names, {*function.required}
-    if "." in function.name or not own or own[0] not in _SUPPORTED or not required <= _SUPPORTED:
+    if not own or own[0] not in _SUPPORTED or not required <= _SUPPORTED:
         return False
     if {"run", "example"} <= {*own} or {"runs", "examples"} <= {*own} or {"outputs", "reference_outputs"} <= {*own}:
         return True
@@ -248,7 +253,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="langsmith",
     title="a LangSmith evaluator",
-    version=7,
+    version=8,
     read=_read,
     program=_program,
     marks="one takes `run` and `example`, or `outputs`, `reference_outputs` and `inputs`",

@@ -8,7 +8,13 @@ from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
-from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, only, refuse_arguments
+from runner.inputs.evaluators.foreign.module import (
+    ModuleFunction,
+    ScriptModule,
+    callable_methods,
+    only,
+    refuse_arguments,
+)
 from runner.inputs.evaluators.foreign.reads import keywords, uses
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect
 
@@ -23,7 +29,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
         for name, kind in module.classes.items()
         if "__call__" in kind.methods
     }
-    every = [*module.functions.values(), *kinds.values()]
+    every = [*module.functions.values(), *kinds.values(), *callable_methods(module)]
     some = [module.called(entry) or kinds.get(entry)] if entry is not None else every
     found = {one.name: one for one in some if one is not None and "completions" in one.names}
     if not found and named:

@@ -15,10 +15,14 @@ from runner.inputs.evaluators.column import BY_NAME, column_text
 from runner.inputs.evaluators.mapping import Binding
 from sandboxes.wording import Setting
 
+_ROWS = 5
+"""Rows that are looked at for the keys of objects."""
+
 
 def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
     """What there is to say where a script's reference is left to its default, and a column looks like it."""
     notes = [*_key_notes(cases, evaluator, binding), *_unknown_notes(cases, evaluator, binding)]
+    notes += _absent_notes(cases, evaluator, binding)
     optional = binding.optional
     mapped = {*binding.mapping.paths, *binding.mapping.literals}
     if not optional or evaluator.is_inline:
@@ -91,6 +95,50 @@ def _unknown_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iter
         yield (
             f"the script reads {words} of {known[evaluator.dialect]}, which no column has, and goes on without; if "
             f"one is meant, give {Setting('mapping.paths', {left[0]: 'COLUMN'})}"
+        )
+
+
+def _absent_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
+    """That a script asks an object for a key that no row's has, and goes on with what it has for that."""
+    if (
+        evaluator.language != "python"
+        or not evaluator.evaluates
+        or evaluator.is_inline
+        or ".get(" not in evaluator.source
+    ):
+        return
+    from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name  # here: few ask so
+    from runner.inputs.evaluators.foreign.dialects.langsmith import keys_read
+    from runner.inputs.evaluators.foreign.reads import object_keys
+
+    every: dict[str, dict[str, None]] = {}
+    for case in (one for at in range(_ROWS) if (one := cases.look(at)) is not None and one.broken is None):
+        try:
+            given = binding.arguments(case)[1]
+        except MappingError:
+            continue
+        for name, value in given.items():
+            if isinstance(value, dict):
+                every.setdefault(name, {}).update(dict.fromkeys(map(str, value)))
+    of_langsmith = keys_read(evaluator) if evaluator.dialect == "langsmith" and every else {}
+    for name, have in every.items():
+        words = binding.others.get(name, (name,))
+        if evaluator.dialect is None:
+            read = [key.name for key in row_keys_of(evaluator, name)]
+        else:
+            read = of_langsmith.get(name) or object_keys(evaluator, name, words)
+        mapped = {one.rpartition(".")[2] for one in (*binding.mapping.paths, *binding.mapping.literals)}
+        lacking = [key for key in read if key not in have and key not in mapped]
+        free = [key for key in have if key not in read]
+        sides = [key for key in lacking if plain_name(key) in OUTPUTS | REFERENCES]
+        if not free or not (sides or lacking == read) or not lacking:
+            continue
+        first = (sides or lacking)[0]
+        word = words[0] if name in BY_NAME else name
+        yield (
+            f"the script reads {list_names([first])} of {list_names([word])}, which has none in the first rows, and "
+            f"goes on without; it has {list_names(free, 6)}; if one is meant, give "
+            f"{Setting('mapping.paths', {f'{word}.{first}': 'COLUMN'})}"
         )
 
 

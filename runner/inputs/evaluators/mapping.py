@@ -44,8 +44,8 @@ class _Source(NamedTuple):
     given_as: str = ""
     """The name by which a function that takes lists is told that it is no list: `set.threshold`."""
     declared: ParameterSpec | None = None
-    part: tuple[str, str] | None = None
-    """The parameter and the key of it, where the value is a part of an object: `reference.label`."""
+    part: tuple[str, tuple[str, ...]] | None = None
+    """The parameter and the keys into it, where the value is a part of an object: `reference.label`."""
     may_lack: bool = False
     """True for a part that is left out where a row lacks its column, as the script asks whether it is there."""
 
@@ -106,9 +106,12 @@ class Binding:
             name = source.name
             value = _value(source, document, case, work)
             if source.part is not None:
-                name, key = source.part
+                name, keys = source.part
                 first = name not in objects
-                objects.setdefault(name, {}).update({} if value is _ABSENT else {key: value})
+                into = objects.setdefault(name, {})
+                for key in keys[:-1]:
+                    into = into.setdefault(key, {})
+                into |= {} if value is _ABSENT else {keys[-1]: value}
                 if not first:
                     continue
                 value = objects[name]
@@ -254,6 +257,11 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: 
     `timeout` is that of a call: paths that look at many places of a row may take a part of it.
     Raises MappingError for a name that is not a parameter, and a path or literal that cannot be used.
     """
+    if evaluator.dialect == "langsmith":
+        from runner.inputs.evaluators.foreign.dialects.langsmith import in_row_words  # here: as for other dialects
+
+        mapping = in_row_words(mapping or InputMapping())
+        evaluator = evaluator.model_copy(update={"mapping": in_row_words(evaluator.mapping)})
     resolved = resolve(evaluator, mapping or InputMapping())
     evaluator, asked = resolved.evaluator, resolved.asked
     for own in (evaluator.mapping, asked):
@@ -303,6 +311,9 @@ def _sources(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) ->
         if (source := _source(parameter, evaluator, asked)) is not None:
             yield source
         return
+    wholes = [one for one in every for other in every if other.startswith(f"{one}.") and _nests(evaluator, other)]
+    if wholes:
+        raise MappingError(f"`{printable(wholes[0], 60)}` and a part of it are both mapped; map the whole or its parts")
     asks = _asks(evaluator, parameter.name)
     parts = [
         _source(Parameter(name=name, positional_only=parameter.positional_only), evaluator, asked) for name in every
@@ -312,7 +323,14 @@ def _sources(parameter: Parameter, evaluator: Evaluator, asked: InputMapping) ->
     for source in parts:
         if source is not None:
             key = source.name.removeprefix(head)
-            yield source._replace(given_as=given_as, part=(parameter.name, key), may_lack=key in asks)
+            keys = (*key.split("."),) if _nests(evaluator, source.name) else (key,)
+            yield source._replace(given_as=given_as, part=(parameter.name, keys), may_lack=keys[0] in asks)
+
+
+def _nests(evaluator: Evaluator, name: str) -> bool:
+    """Whether `reference.a.b` is the key `b` of `a`, and not a key `a.b`, which the script then has in quotes."""
+    key = name.partition(".")[2]
+    return "." in key and not any(f"{quote}{key}{quote}" in evaluator.source for quote in "\"'`")
 
 
 def _asks(evaluator: Evaluator, parameter: str) -> set[str]:
@@ -437,7 +455,12 @@ def _any_names(evaluator: Evaluator, asked: InputMapping) -> list[Parameter]:
     if evaluator.dialect is not None and others:
         from runner.inputs.evaluators.foreign.accepted_names import splits  # here: as above
 
-        others = {name: name if splits(evaluator, head) else head for name, head in others.items()}
+        others = {
+            name: (".".join(name.split(".")[:2]) if _nests(evaluator, name) else name)
+            if splits(evaluator, head)
+            else head
+            for name, head in others.items()
+        }
     return [Parameter(name=name) for name in dict.fromkeys(others.values())]
 
 

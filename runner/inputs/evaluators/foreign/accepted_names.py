@@ -11,7 +11,7 @@ from runner.core.types import Evaluator
 from runner.inputs.evaluators.foreign.dialects.langfuse import PAGE
 from runner.inputs.evaluators.foreign.javascript import read_javascript
 from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, maker_of, read_python
-from runner.inputs.evaluators.foreign.reads import keys_of
+from runner.inputs.evaluators.foreign.reads import keys_of, mentions
 from runner.inputs.evaluators.foreign.types import DATA
 from runner.inputs.evaluators.python_signature import FunctionNode
 
@@ -23,6 +23,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 """By dialect: the objects that its part in the guest makes of dotted names itself; any other is one of its own."""
 _ALL_ITSELF = "langsmith"
+_OF_ROWS = ("inputs", "outputs", "reference_outputs", "referenceOutputs", "else")
 _FIXED = ("openai", "lm-eval", "mlflow")
 """A function of these is given its tool's own objects, and nothing else."""
 _BY_NAME = ("langfuse", "braintrust", "trl", "opik", "phoenix", "ragas", "weave", "inspect")
@@ -30,9 +31,14 @@ _BY_NAME = ("langfuse", "braintrust", "trl", "opik", "phoenix", "ragas", "weave"
 _MADE = ("deepeval", "inspect", "mlflow", "pydantic-evals")
 """A class of these gets its arguments by `--set`, which an instance of the script has already."""
 _FILLED = {"braintrust": ("id", "tags", "trace")}
+_OF_METRICS = ("threshold", "model", "strict_mode", "async_mode", "include_reason", "verbose_mode")
+_OF_CASES = (
+    *("context", "retrieval_context", "tools_called", "expected_tools", "additional_metadata", "name", "tags"),
+    *("token_cost", "completion_time", "comments", "multimodal", "mcp_servers", "mcp_tools_called"),
+)
 _KEYWORDS = ((), ("input",), ("output",), ("expected_output",), ("metadata",))
 """How the required parameters of one of Langfuse's SDK begin; that of its page takes one object."""
-_METHODS = {"opik": "score", "weave": "score", "trl": "__call__"}
+_METHODS = {"langsmith": "evaluate_run", "opik": "score", "weave": "score", "trl": "__call__"}
 
 
 class AcceptedNames(NamedTuple):
@@ -56,14 +62,37 @@ def refusal(evaluator: Evaluator, name: str) -> str | None:
     """Why a script of a dialect cannot be given a name that is none of a row's; None if it can, or may be able to."""
     assert evaluator.dialect is not None
     head, dot, _ = name.partition(".")
+    if evaluator.dialect == _ALL_ITSELF:
+        return _of_langsmith(evaluator, head)
     if (dot and splits(evaluator, head)) or (own := _taken(evaluator)) is None:
         return None
     if own.rest is not None or head in own.names:
         return None
+    if evaluator.dialect == "deepeval":
+        return _of_metric(evaluator, head, own.words)
     key = printable(name.rpartition(".")[2], 60)
     step = {"openai": f"write `item.{key}`, or `sample.{key}`", "lm-eval": f"write `doc.{key}`"}.get(evaluator.dialect)
     near = suggestion(head, own.names)
     return f"{own.words} has no parameter `{printable(head, 60)}`{near}; {step or 'leave it out'}"
+
+
+def _of_langsmith(evaluator: Evaluator, head: str) -> str | None:
+    """Why an evaluator of LangSmith's would not see a name: it is given a run and its example, and its own defaults."""
+    if head in _OF_ROWS or not evaluator.evaluates or not evaluator.entry or evaluator.entry.startswith("<"):
+        return None
+    own: tuple[str, ...] = ()
+    if evaluator.language == "typescript":
+        words = evaluator.entry
+    else:
+        module = read_python(evaluator.source, evaluator.name)
+        function = _function(module, evaluator.entry, _ALL_ITSELF)
+        if function is None or (head not in ("run", "example") and head in function.names):
+            return None
+        words, own = function.words, function.names
+    parts = "`outputs`, `reference_outputs`, `inputs`, or a key of one, such as `outputs.KEY`"
+    if head in ("run", "example"):
+        return f"`{head}` of {words} is made of a row's columns; map what is in it: {parts}"
+    return f"{words} has no parameter `{printable(head, 60)}`{suggestion(head, own)}; what can be mapped is {parts}"
 
 
 def unread(evaluator: Evaluator, names: Collection[str]) -> str | None:
@@ -89,10 +118,10 @@ def _taken(evaluator: Evaluator) -> AcceptedNames | None:
     if evaluator.language == "typescript":
         return AcceptedNames(f"{PAGE}(ctx)", ()) if dialect == "langfuse" else _of_javascript(evaluator, entry)
     module = read_python(evaluator.source, evaluator.name)
-    made = isinstance(module.values.get(entry), ast.Call) and maker_of(module, entry) in module.classes
-    if made and dialect in _MADE:
-        # It takes no arguments any more; a case of deepeval may have further attributes.
-        return None if dialect == "deepeval" else AcceptedNames(f"`{entry}`, which the script has made,", ())
+    made = isinstance(module.values.get(entry), ast.Call)
+    if made and dialect in _MADE and (dialect == "deepeval" or maker_of(module, entry) in module.classes):
+        # It takes no arguments any more.
+        return AcceptedNames(f"`{entry}`, which the script has made,", ())
     function = _function(module, entry, dialect)
     if function is None:
         return None
@@ -106,6 +135,18 @@ def _taken(evaluator: Evaluator) -> AcceptedNames | None:
     if function.accepts_any and rest is None:
         return None
     return AcceptedNames(function.words, names, rest, _reads(node, rest) if isinstance(node, FunctionNode) else None)
+
+
+def _of_metric(evaluator: Evaluator, name: str, words: str) -> str | None:
+    """Why a metric of deepeval that is made already cannot be given this; a case may have any attribute."""
+    module = read_python(evaluator.source, evaluator.name)
+    value, kind = module.values.get(evaluator.entry or ""), module.classes.get(maker_of(module, evaluator.entry or ""))
+    own = set(kind.methods["__init__"].names) if kind is not None and "__init__" in kind.methods else set(_OF_METRICS)
+    own |= {one.arg for one in value.keywords if one.arg} if isinstance(value, ast.Call) else set()
+    if name in _OF_CASES or (name not in own and mentions(module, name)):
+        return None
+    step = f"write it where `{evaluator.entry}` is made, in line {getattr(value, 'lineno', 1)}"
+    return f"{words} takes no `{printable(name, 60)}` any more: {step if name in own else 'leave it out'}"
 
 
 def _of_javascript(evaluator: Evaluator, entry: str) -> AcceptedNames | None:

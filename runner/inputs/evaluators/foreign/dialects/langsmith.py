@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from runner.core.text import list_names
-from runner.core.types import Evaluator, Parameter
+from runner.core.types import Evaluator, InputMapping, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.entrypoint import naming
@@ -36,6 +37,9 @@ _METHOD = "evaluate_run"
 JAVASCRIPT_PAGE = "performEval"
 RUNNER = "evaluateRun"
 _JAVASCRIPT = {"run", "example", "inputs", "outputs", "referenceOutputs", "attachments"}
+_PLACES = {"run.outputs": "outputs", "run.inputs": "inputs", "example.inputs": "inputs"}
+_PLACES |= {"example.outputs": "reference_outputs", "run.metadata": "metadata", "example.metadata": "metadata"}
+_PLACE = re.compile(rf"^({'|'.join(map(re.escape, _PLACES))})(?=\.|$)")
 _EXAMPLE = re.compile(r"\bexample[?!]?\.outputs\b")
 _READ = {
     "output": r"(?:run\.)?outputs",
@@ -72,6 +76,15 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
     )
     parameters = row({word: (name,) for word, name in _OWN.items()}) if summary else (*_parameters(module, function),)
     return found._replace(summary=summary and function.name != PAGE, parameters=parameters)
+
+
+def in_row_words(mapping: InputMapping) -> InputMapping:
+    """The mapping with LangSmith's own places, such as `run.outputs` and `example.outputs.answer`, in a row's words."""
+
+    def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {_PLACE.sub(lambda found: _PLACES[found[0]], name): value for name, value in values.items()}
+
+    return InputMapping(paths=plain(mapping.paths), literals=plain(mapping.literals))
 
 
 def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
@@ -240,12 +253,17 @@ def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
     return bool(required & {"outputs", "reference_outputs"})
 
 
+def keys_read(evaluator: Evaluator) -> dict[str, list[str]]:
+    """By a row's word, the keys that a script reads of it."""
+    module = read_python(evaluator.source, evaluator.name)
+    function = module.called(evaluator.entry or "") or instances(module, _classes(module)).get(evaluator.entry or "")
+    return {word: _keys(module, function, word) for word in _OWN} if function else {}
+
+
 def _program(evaluator: Evaluator) -> str:
     if evaluator.language == "typescript":
         return program("langsmith", evaluator, read=_read_keys(evaluator.source))
-    module = read_python(evaluator.source, evaluator.name)
-    function = module.called(evaluator.entry or "") or instances(module, _classes(module)).get(evaluator.entry or "")
-    read = {word: _keys(module, function, word) for word in _OWN} if function else {}
+    read = keys_read(evaluator)
     page, summary = evaluator.entry == PAGE, not evaluator.evaluates
     return program("langsmith", evaluator, page=page, summary=summary, read=read)
 

@@ -175,3 +175,65 @@ def test_numbers_as_keys_say_how_they_are_made_text() -> None:
     report = runner.evaluate(read("def evaluate(output): return {1: 0.5, 5: 1.0}"), [{"output": "a"}])
     assert report.results[0].error is not None
     assert 'return one of its values, or all as `{f"at_{key}": value' in report.results[0].error.message
+
+
+def test_frames_beside_each_other_have_a_column_each() -> None:
+    text = "import pandas as pd\ndef scores(y_pred: pd.DataFrame, y_test: pd.DataFrame): return len(y_pred == y_test)\n"
+    told = refused(text, "scores")
+    call = 'scores(pandas.DataFrame([{"y_pred": y_pred}]), pandas.DataFrame([{"y_test": y_test}]))'
+    assert f"def evaluate(y_pred, y_test): return {call}" in told
+
+
+def test_columns_by_parameters_with_defaults_are_given_too() -> None:
+    text = "def accuracy(df, target_col, predict_col=None):\n    return (df[target_col] == df[predict_col]).mean()\n"
+    assert '"target_col", predict_col="predict_col")' in refused(text)
+
+
+def test_a_frame_of_polars_is_read_by_its_expressions() -> None:
+    text = 'import polars as pl\ndef share(df: pl.DataFrame): return df.filter(pl.col("kind") == 1)["pred"].mean()\n'
+    assert "def evaluate(kind, pred)" in refused(text) or "def evaluate(pred, kind)" in refused(text)
+
+
+@pytest.mark.parametrize("body", ["a, b = eval_pred", "a, b = eval_pred.predictions, eval_pred.label_ids"])
+def test_what_a_trainer_calls_takes_all_rows(body: str) -> None:
+    told = refused(f"def compute_metrics(eval_pred):\n    {body}\n    return float((a == b).mean())\n")
+    assert "of all rows as `eval_pred`, as a trainer of transformers calls it" in told
+    lines = lines_of(told)
+    assert "compute_metrics((numpy.array([a]), numpy.array([b])))" in lines or "SimpleNamespace(predictions=" in lines
+
+
+def test_a_list_of_all_rows_as_objects_is_made_of_the_row() -> None:
+    text = (
+        "def evaluate_rag(results):\n    return sum(r['answer'] == r['ground_truth'] for r in results) / len(results)\n"
+    )
+    lines = lines_of(refused(text))
+    rows = [{"answer": "a", "ground_truth": "a"}, {"answer": "a", "ground_truth": "b"}]
+    assert [one.score for one in runner.evaluate(read(f"{text}\n{lines}"), rows).results] == [1.0, 0.0]
+
+
+def test_pairs_of_lists_that_are_gone_through_twice_are_lists_of_lists() -> None:
+    text = (
+        "def mrr(retrieved_list, relevant_list):\n    found = []\n"
+        "    for retrieved, relevant in zip(retrieved_list, relevant_list):\n"
+        "        for at, one in enumerate(retrieved, 1):\n            if one in relevant:\n"
+        "                found.append(1 / at)\n                break\n    return sum(found) / len(retrieved_list)\n"
+    )
+    rows = [{"retrieved_list": ["d1", "d2"], "relevant_list": ["d2"]}]
+    notes = runner.evaluate(read(text, "mrr"), rows).notes
+    assert any(
+        "def evaluate(retrieved_list, relevant_list): return mrr([retrieved_list], [relevant_list])" in n for n in notes
+    )
+
+
+def test_a_list_whose_parts_are_judged_each_is_told() -> None:
+    text = (
+        "def same(pred_vectors, ref_vectors):\n    return [float(a == b) for a, b in zip(pred_vectors, ref_vectors)]\n"
+    )
+    report = runner.evaluate(read(text, "same"), [{"pred_vectors": [1, 0], "ref_vectors": [1, 0]}])
+    assert any("return same([pred_vectors], [ref_vectors])[0]`" in note for note in report.notes)
+
+
+def test_one_list_alone_with_a_value_for_each_is_indexed() -> None:
+    text = "def reward_fn(samples, outputs, **kwargs):\n    return [float(len(one) > 1) for one in outputs]\n"
+    told = refused(text, "reward_fn", [{"samples": "x", "outputs": "abc"}])
+    assert "def evaluate(samples, outputs): return reward_fn(samples, [outputs])[0]" in told

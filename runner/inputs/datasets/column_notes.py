@@ -208,6 +208,7 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
     from runner.inputs.evaluators.foreign.module import read_python
     from runner.inputs.evaluators.lists import list_parameters
     from runner.inputs.evaluators.returns import handed_on
+    from runner.inputs.evaluators.whole_data import place_of_rows
 
     module, called = read_python(evaluator.source, evaluator.name), evaluator.called
     if names := [name for name in of_sets(module, called) if isinstance(values.get(name), list)]:
@@ -218,12 +219,24 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
             way = f"make it one there, as by `{names[0]} = set({names[0]})`"
         yield f"{list_names(names)} of {called} is declared as a set, and a row has a list; {way}"
     plain = [p for p, some in values.items() if isinstance(some, list) and not any(isinstance(o, list) for o in some)]
-    if inner := list_parameters(module, called, plain):
+    lists = [p for p, some in values.items() if isinstance(some, list)]
+    if place := place_of_rows(module, called, lists) if lists else "":
+        own, given = handed_on(evaluator)
+        made = ", ".join(f"[{one}]" if one.rpartition("=")[2] in lists else one for one in given.split(", "))
+        first, function = ("name it otherwise (NAME), and ", "NAME") if called == "evaluate" else ("", called)
+        yield (
+            f"{called} returns a value for each part of {list_names(lists)}, as of all rows, and the first row has a "
+            f"list there; if that is the row's own, {first}add `def evaluate({own}): return {function}({made}){place}` "
+            "to the script, and run that"
+        )
+    elif inner := list_parameters(module, called, plain):
         own, given = handed_on(evaluator)
         made = ", ".join(f"[{one}]" if one in inner else one for one in given.split(", "))
         by, function = next(iter(inner.values())), "NAME" if called == "evaluate" else called
+        how = f"gives each part of {list_names(inner)} to `{by}`, which goes through it"
+        how = how if by else f"goes through {list_names(inner)} together, and through each part"
         yield (
-            f"{called} gives each part of {list_names(inner)} to `{by}`, which goes through it: it takes a "
+            f"{called} {how}: it takes a "
             "list of lists, "
             f"as of several sentences, and the first row has one; if so, add `def evaluate({own}): return "
             f"{function}({made})` to the script, and run that"

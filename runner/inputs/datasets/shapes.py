@@ -45,6 +45,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         return
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
     from runner.inputs.evaluators.lists import list_use
+    from runner.inputs.evaluators.whole_data import place_of_rows
 
     module = read_python(evaluator.source, evaluator.name)
     uses = {p: list_use(module, evaluator.called, p) for p in alone}
@@ -70,6 +71,11 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         if uses[p].how == "list"
         or (_takes_lists(p, uses[p]) and not any(isinstance(one, str) for one in some))
         or (len(several) > 1 and p in several)
+        or (
+            _SEVERAL.search(_plain(p))
+            and uses[p].how == "goes through"
+            and place_of_rows(module, evaluator.called, [p])
+        )
     ]
     if not misfits:
         return
@@ -154,7 +160,7 @@ def _may_misfit(parameter: str, use: ListUse, some: Sequence[Any]) -> bool:
     """Whether the first row gives a reason to look at others."""
     if use.how == "list" or (use.how and not isinstance(some[0], str)) or _is_listed(some):
         return True
-    return use.together and _SEVERAL.search(_plain(parameter)) is not None
+    return (use.together or use.how == "goes through") and _SEVERAL.search(_plain(parameter)) is not None
 
 
 def _several_references(single: Mapping[str, list[Any]], uses: Mapping[str, ListUse]) -> str:

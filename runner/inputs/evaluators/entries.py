@@ -137,9 +137,10 @@ def which(entries: Sequence[Entry], where: str) -> str:
 
 
 def judging(entries: Iterable[Entry]) -> list[Entry]:
-    """Those that judge by their names, whatever they take."""
+    """Those that judge by their names, whatever they take; else the only one that there is."""
     some = [one for one in entries if one.scores and one.required and not one.makes and not one.callers]
-    return [one for one in some if one.name[0] != "_" and _SCORES.search(one.name) and not _MAKES.match(one.name)]
+    some = [one for one in some if one.name[0] != "_" and not _MAKES.match(one.name)]
+    return [one for one in some if _SCORES.search(one.name)] or some[: len(some) == 1]
 
 
 def _may_score(entry: Entry) -> bool:
@@ -190,6 +191,13 @@ def local_step(body: list[ast.stmt], name: str | None = None) -> str:
         methods = {id(one) for one in outer.body} if isinstance(outer, ast.ClassDef) else set()
         nodes = [one for one in ast.walk(outer) if isinstance(one, FunctionNode) and one is not outer]
         inner = [one for one in nodes if id(one) not in methods and name in (None, one.name)]
+        if name is None and isinstance(outer, CallableNode) and isinstance(made := _returned(outer), FunctionNode):
+            own_entry = _entry(made, parameters(made.args))._replace(name=made.name)
+            if any(plain_name(one.name) in OUTPUTS for one in own_entry.parameters) and _SCORES.search(top + made.name):
+                given = ", ".join(f"{one.name}=…" for one in parameters(outer.args) if one.required)
+                line = f"scorer = {top}({given})"
+                return f"`{printable(own_entry.words, 100)}`, which {top} makes: add `{line}` to the end of the script"
+            continue
         entries = {one: _entry(one, parameters(one.args))._replace(name=one.name) for one in inner}
         some = list(entries) if name is not None else [one for one in inner if _judges_locally(entries[one])]
         if not some:

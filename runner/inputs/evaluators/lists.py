@@ -60,12 +60,14 @@ class ListUse(NamedTuple):
 
 
 def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str]) -> dict[str, str]:
-    """By parameter that is a list of lists, the function of the script that goes through each of these."""
+    """By parameter that is a list of lists, the function that goes through each of these; empty for a loop in it."""
     function, found = module.definition(entry), dict[str, str]()
     for loop in ast.walk(function) if function is not None else ():
         if not isinstance(loop, ast.For | ast.comprehension):
             continue
         each = {name: one for one, name in _parts(loop) if name in parameters}
+        if len(each) > 1 and any(_is_gone_through(loop, one) for one in each.values()):
+            found |= {name: found.get(name, "") for name in each}  # of pairs of lists, both are
         for call in ast.walk(function) if function is not None and each else ():
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
                 continue
@@ -78,6 +80,19 @@ def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str])
                 if given & through:
                     found[name] = call.func.id
     return found
+
+
+def _is_gone_through(loop: ast.For | ast.comprehension, part: str) -> bool:
+    """Whether a loop in this one goes through a part of what this one does."""
+    for inner in (one for statement in getattr(loop, "body", ()) for one in ast.walk(statement)):
+        if isinstance(inner, ast.For | ast.comprehension):
+            over = inner.iter
+            if isinstance(over, ast.Call) and over.args and ast.unparse(over.func) in ("enumerate", "tqdm"):
+                over = over.args[0]
+            over = over.value if isinstance(over, ast.Subscript) else over
+            if isinstance(over, ast.Name) and over.id == part:
+                return True
+    return False
 
 
 def _parts(loop: ast.For | ast.comprehension) -> list[tuple[str, str]]:

@@ -181,9 +181,8 @@ def _bracketed(evaluator: Evaluator, given: str) -> tuple[str, str]:
         return given, ""
     made = [f"[{one}]" if one in inner else one for one in given.split(", ")]
     by = next(iter(inner.values()))
-    return ", ".join(made), (
-        f" (it takes lists of lists, of which `{by}` goes through each: leave the brackets out where a row has several)"
-    )
+    each = f", of which `{by}` goes through each" if by else ""
+    return ", ".join(made), f" (it takes lists of lists{each}: leave the brackets out where a row has several)"
 
 
 @lru_cache(8)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from runner.core.errors import EvaluatorError, NoEntryError
 from runner.core.types import Aggregate, DialectFailures
 from runner.inputs.evaluators.column import BY_NAME
-from runner.inputs.evaluators.entrypoint import NAME, NATIVE
+from runner.inputs.evaluators.entrypoint import NAME, NATIVE, naming
 from runner.inputs.evaluators.header import Header
 from runner.inputs.evaluators.python_signature import NoFunctionError, Signature, parse, read_signature
 from sandboxes.base import Language
@@ -173,7 +173,10 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     end = f"or {error.step}"
     if not found:
         local = local_step(parse(text, where).body) if language == "python" else ""
-        return EvaluatorError(f"{where} has no function `evaluate`; it has {local}, and name it") if local else error
+        name = f", {naming(where, 'scorer')}" if "scorer = " in local else ""
+        return (
+            EvaluatorError(f"{where} has no function `evaluate`; it has {local}, and name it{name}") if local else error
+        )
     return NoEntryError(
         f"{where} has no function `evaluate`{near}; {found}; {end}", where, tuple(entries.values()), end
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeGuard
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names
@@ -14,11 +15,12 @@ from runner.inputs.evaluators.entries import python_entries
 from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.evidence import holders
 from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
-from runner.inputs.evaluators.python_signature import CallableNode, expression, key_of
+from runner.inputs.evaluators.python_signature import CallableNode, FunctionNode, expression, key_of
 from sandboxes.wording import Setting
 
 _FRAME = re.compile(r"(Optional\[)?([\w.]+\.)?(DataFrame|GeoDataFrame|LazyFrame)\b")
 _NAMED = re.compile(r"(^|_)(df|dataframe|data_frame)(_|$)")
+_COLUMN = re.compile(r"(^|_)(col|column|field|key)(_|$)")
 _OF_FRAMES = {
     *("apply", "iterrows", "itertuples", "groupby", "loc", "iloc", "merge", "sort_values", "drop_duplicates"),
     *("dropna", "fillna", "astype", "reset_index", "set_index", "to_numpy", "iter_rows", "with_columns", "applymap"),
@@ -40,7 +42,7 @@ _KEEP |= {"stack", "FloatTensor", "Tensor", "tolist", "copy", "items", "values",
 def refuse_whole(text: str, where: str, name: str, own: Sequence[Parameter]) -> None:
     """Raise EvaluatorError for a function that takes what no row can give, with the lines that call it for a row."""
     required = [one.name for one in own if one.required]
-    if not required or not ("." in text or "open" in text):
+    if not required:
         return
     module = read_python(text, where)
     if module.definition(name) is None:
@@ -50,7 +52,7 @@ def refuse_whole(text: str, where: str, name: str, own: Sequence[Parameter]) -> 
             raise EvaluatorError(_of_frame(module, name, parameter, own))
         if line := _opened(module, name, parameter):
             raise EvaluatorError(_of_file(module, name, parameter, line))
-    if len(required) == 1 and (step := _of_rows(module, name, required[0])):
+    if len(required) == 1 and (step := _of_pair(module, name, required[0]) or _of_rows(module, name, required[0])):
         raise EvaluatorError(step)
 
 
@@ -149,38 +151,38 @@ def _of_frame(module: ScriptModule, entry: str, frame: str, own: Sequence[Parame
     """What to do with a function of a data frame: a frame of one row, and one of all rows for `aggregate`."""
     function = module.definition(entry)
     assert function is not None
-    required = [one.name for one in own if one.required and one.name != frame]
-    names = {  # parameters that are names of columns
-        one.slice.id
-        for one in ast.walk(function)
-        if isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Name) and one.slice.id in required
-    }
+    every = [one.name for one in own if one.required]
+    frames = [frame, *(one for one in every if one != frame and _is_frame(module, entry, one))]
+    required = [one for one in every if one not in frames]
+    inside = [one.slice for one in ast.walk(function) if isinstance(one, ast.Subscript)]
+    slices = {one.id for one in inside if isinstance(one, ast.Name)}
+    names = slices & {*required}  # parameters that are names of columns
     read = list(dict.fromkeys([*_columns(function, frame), *(one for one in required if one in names)]))
     rest = [one for one in required if one not in names]
-    fields = read or ["COLUMN"]
+    others = [one.name for one in own if not one.required and one.name in slices and _COLUMN.search(one.name)]
+    read, optional = [*read, *others], [f'{one}="{one}"' for one in others]
     package = "polars" if any(one.startswith("polars") for one in module.imports.values()) else "pandas"
     called = _made(module, entry)
 
-    def call(rows: str) -> str:
-        made = f"{package}.DataFrame({rows})"
-        given = [made if one == frame else f'"{one}"' if one in names else one for one in (frame, *required)]
-        order = [one.name for one in own if one.required]
-        given = [given[(frame, *required).index(one)] for one in order]
-        return f"{called}({', '.join(given)})"
+    def call(made: dict[str, str]) -> str:
+        given = {one: f'"{one}"' for one in names} | {one: f"{package}.DataFrame({rows})" for one, rows in made.items()}
+        return f"{called}({', '.join([*(given.get(one, one) for one in every), *optional])})"
 
-    fields = [one for one in fields if one.isidentifier()] or ["COLUMN"]
-    row = ", ".join(f'"{one}": {one}' for one in fields)
-    lines = [
-        f"import {package}",
-        f"def evaluate({', '.join(dict.fromkeys([*fields, *rest]))}): return {call(f'[{{{row}}}]')}",
-    ]
+    if len(frames) > 1:  # of which each has one column, or those that are joined
+        fields, columns = frames, ""
+        rows = {one: f'[{{"{one}": {one}}}]' for one in frames}
+        all_rows = {one: f'[{{"{one}": row["arguments"]["{one}"]}} for row in results]' for one in frames}
+    else:
+        fields = [one for one in read if one.isidentifier()] or ["COLUMN"]
+        columns = "" if read else "; COLUMN is each column that it reads"
+        row = ", ".join(f'"{one}": {one}' for one in fields)
+        rows, all_rows = {frame: f"[{{{row}}}]"}, {frame: '[row["arguments"] for row in results]'}
+    lines = [f"import {package}", f"def evaluate({', '.join(dict.fromkeys([*fields, *rest]))}): return {call(rows)}"]
     end = "That is a frame of one row"
     if not rest:
-        every = call('[row["arguments"] for row in results]')
-        lines.append(f"def aggregate(results): return {every}")
+        lines.append(f"def aggregate(results): return {call(all_rows)}")
         end = "The first is a frame of one row, and `aggregate` is given all: docs/how-to/aggregates.md"
     first = "name it otherwise (NAME), and " if entry == NAME else ""
-    columns = "" if read else "; COLUMN is each column that it reads"
     if not any(one.partition(".")[0] == package for one in module.imports.values()):
         columns += f", with {Setting('sandbox.packages', [package])}"
     return (
@@ -205,14 +207,20 @@ def _columns(function: CallableNode, frame: str) -> Iterator[str]:
                 if name == frame:
                     stored.add(key)
     for node in nodes:
-        if (read := key_of(node)) is not None and isinstance(read[0], ast.Name) and read[0].id in rows:
+        if (read := key_of(node)) is not None and rows & {one.id for one in ast.walk(read[0]) if _is_name(one)}:
             yield from [read[1]] if read[1] not in stored else []
         match node:
+            case ast.Call(func=ast.Attribute(attr="col"), args=[ast.Constant(value=str(key))]):  # of polars
+                yield key
             case ast.Attribute(value=ast.Name(id=name), attr=attr, ctx=ast.Load()) if name in rows - {frame}:
                 if not hasattr(str, attr) and attr not in _OF_FRAMES and not hasattr(dict, attr) and attr != "name":
                     yield attr
             case ast.Subscript(value=ast.Name(id=name), slice=ast.List(elts=parts)) if name == frame:
                 yield from (one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
 
 
 # Files
@@ -276,6 +284,8 @@ def _of_rows(module: ScriptModule, entry: str, parameter: str) -> str:
             case _:
                 continue
         match over:
+            case ast.Name(id=name) if name == parameter:
+                each |= {target.id} if isinstance(target, ast.Name) else set()
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="items" | "values" as how)) if (
                 name == parameter
             ):
@@ -294,18 +304,49 @@ def _of_rows(module: ScriptModule, entry: str, parameter: str) -> str:
                     attributes[attr] = None
     every = [one for one in (*attributes, *keys) if one.isidentifier()]
     sides = [any(plain_name(one) in side for one in every) for side in (OUTPUTS, REFERENCES)]
-    if not (attributes or all(sides) or len(every) > 1) or not every:
+    pairs = all(sides) and len(every) > 1
+    if not every or not (pairs or (keyed and (attributes or len(every) > 1))):
         return ""
     record = f"SimpleNamespace({', '.join(f'{one}={one}' for one in every)})"
     head = "from types import SimpleNamespace\n"
     if not attributes:
         record, head = f"{{{', '.join(f'{chr(34)}{one}{chr(34)}: {one}' for one in every)}}}", ""
     first = "name it otherwise (NAME), and " if entry == NAME else ""
-    assert keyed
+    whole, rows = ("object", f"{{0: {record}}}") if keyed else ("list", f"[{record}]")
     return (
-        f"{module.where}:{function.lineno}: {entry} takes all rows as one object, `{parameter}`, and reads "
+        f"{module.where}:{function.lineno}: {entry} takes all rows as one {whole}, `{parameter}`, and reads "
         f"{list_names(every)} of each: {first}add these lines to the end of the script, and run it without a name "
-        f"after the file:\n{head}def evaluate({', '.join(every)}): return {_made(module, entry)}({{0: {record}}})"
+        f"after the file:\n{head}def evaluate({', '.join(every)}): return {_made(module, entry)}({rows})"
+    )
+
+
+def _of_pair(module: ScriptModule, entry: str, parameter: str) -> str:
+    """What to do with a function of a pair of all predictions and labels, as a trainer of transformers calls one."""
+    function, pair = module.definition(entry), list[str]()
+    asked = set[str]()
+    for node in ast.walk(function) if isinstance(function, FunctionNode) else ():
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=other)])], value=ast.Name(id=name)):
+                pair = [one, other] if name == parameter else pair
+            case ast.Attribute(value=ast.Name(id=name), attr="predictions" | "label_ids" as attr) if name == parameter:
+                asked.add(attr)
+    trainer = re.search(r"eval_?p|^p$|preds?$", parameter) is not None
+    if function is None or not (len(asked) > 1 or (pair and trainer)):
+        return ""
+    names, head = (pair, "") if pair else (["predictions", "label_ids"], "from types import SimpleNamespace\n")
+    given = [f"numpy.array([{one}])" for one in names]
+    made = f"({', '.join(given)})"
+    if not pair:
+        made = f"SimpleNamespace({', '.join(f'{one}={each}' for one, each in zip(names, given, strict=True))})"
+    every = [f'numpy.array([row["arguments"]["{one}"] for row in results])' for one in names]
+    first = "name it otherwise (NAME), and " if entry == NAME else ""
+    return (
+        f"{module.where}:{function.lineno}: {entry} takes the {names[0]} and {names[1]} of all rows as `{parameter}`, "
+        f"as a trainer of transformers calls it, and is called with one row here: {first}add these lines to the end of "
+        f"the script, and run it without a name after the file:\nimport numpy\n{head}"
+        f"def evaluate({', '.join(names)}): return {_made(module, entry)}({made})\n"
+        f"The row's predictions are what the function takes of one row, such as logits; for all rows together give "
+        f"{', '.join(every)} in `def aggregate(results)`: docs/how-to/aggregates.md"
     )
 
 

@@ -147,3 +147,20 @@ def test_the_variable_is_the_one_that_the_script_gives(lines: str, name: str) ->
     hint = 'name it: SandboxConfig(env=["OPENAI_API_KEY"])'
     error = ScriptError(type="OpenAIError", message=said, traceback=trace, hint=hint)
     assert f'env=["{name}"]' in error_text("error", error, read(text))
+
+
+@pytest.mark.parametrize("text", [LANGSMITH_OWN, LANGFUSE])
+def test_a_tools_method_in_a_class_that_needs_arguments_is_named_at_once(text: str) -> None:
+    text = text.replace("s:\n", "s:\n    def __init__(self, key): self.key = key\n", 1)
+    more = "def average(*, item_results, **kwargs): return [one.evaluations for one in item_results]\n"
+    with pytest.raises(EvaluatorError, match=r"`exact = Evaluators\(…\)\.exact`"):
+        read(text + more * ("langfuse" in text))
+
+
+def test_a_factory_is_called_at_the_top() -> None:
+    text = (
+        "def Scorer(limit, name='a'):\n    def scorer(output, expected=None, **kw): return limit\n    return scorer\n"
+    )
+    with pytest.raises(EvaluatorError, match=r"which Scorer makes: add `scorer = Scorer\(limit=…\)` .*`s\.py:scorer`"):
+        read(text)
+    assert read(f"{text}scorer = Scorer(1)\n", "scorer").entry == "scorer"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, whole
 from runner.core.types import Parameter
-from runner.inputs.evaluators.entries import callers_of, python_entries
+from runner.inputs.evaluators.entries import callers_of, python_entries, refuse_unmade
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.python_signature import (
     CallableNode,
@@ -265,6 +265,14 @@ def callable_methods(module: ScriptModule) -> Iterator[ModuleFunction]:
             alone = {"staticmethod", "classmethod"} & {*one.decorators}
             if (made or alone) and method[0] != "_" and "property" not in one.decorators:
                 yield one
+
+
+def refuse_unmade_methods(module: ScriptModule, is_ours: Callable[[ModuleFunction], bool]) -> None:
+    """Raise EvaluatorError for a method of a tool's in a class that needs arguments, with what to write."""
+    for name, kind in module.classes.items():
+        for method, one in kind.methods.items():
+            if arguments_of(module, name) and method[0] != "_" and is_ours(one):
+                refuse_unmade(module.source, module.where, f"{name}.{method}")
 
 
 def imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:

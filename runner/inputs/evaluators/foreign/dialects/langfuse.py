@@ -16,6 +16,7 @@ from runner.inputs.evaluators.foreign.module import (
     callable_methods,
     only,
     read_python,
+    refuse_unmade_methods,
     required_packages,
 )
 from runner.inputs.evaluators.foreign.reads import needs, reads
@@ -89,6 +90,8 @@ def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> ModuleFunct
         one.name: one for one in some if one is not None and (_is_ours(module, one) or (named and _takes_keywords(one)))
     }
     rows = {name: one for name, one in found.items() if _RUN not in one.names}
+    if not rows and entry is None and "langfuse" in module.source:
+        refuse_unmade_methods(module, lambda one: _RUN not in one.names and _is_ours(module, one))
     alone = only(module, rows or found, None, "a Langfuse evaluator")  # what judges all rows is asked for by its name
     return None if alone is None else alone[1]
 

@@ -22,6 +22,7 @@ from runner.inputs.evaluators.foreign.module import (
     only,
     read_python,
     refuse_arguments,
+    refuse_unmade_methods,
     required_packages,
 )
 from runner.inputs.evaluators.foreign.reads import asks, keys, uses
@@ -222,6 +223,8 @@ def _function(module: ScriptModule, entry: str | None, named: bool) -> tuple[str
         found = {one.name: one for one in some if one is not None and _takes_two(module, one)}
     kinds = instances(module, _classes(module))
     if entry is None:
+        if not found | kinds and "langsmith" in module.source:
+            refuse_unmade_methods(module, lambda one: _METHOD not in one.name and _is_ours(module, one))
         return only(module, found | kinds, None, "a LangSmith evaluator")
     return only(module, found or kinds, entry, "a LangSmith evaluator")
 

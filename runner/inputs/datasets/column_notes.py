@@ -208,7 +208,7 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
     from runner.inputs.evaluators.foreign.module import read_python
     from runner.inputs.evaluators.lists import list_parameters
     from runner.inputs.evaluators.returns import handed_on
-    from runner.inputs.evaluators.whole_data import place_of_rows
+    from runner.inputs.evaluators.row_values import place_of_rows
 
     module, called = read_python(evaluator.source, evaluator.name), evaluator.called
     if names := [name for name in of_sets(module, called) if isinstance(values.get(name), list)]:

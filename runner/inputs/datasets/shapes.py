@@ -45,7 +45,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         return
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
     from runner.inputs.evaluators.lists import list_use
-    from runner.inputs.evaluators.whole_data import place_of_rows
+    from runner.inputs.evaluators.row_values import place_of_rows
 
     module = read_python(evaluator.source, evaluator.name)
     uses = {p: list_use(module, evaluator.called, p) for p in alone}
@@ -244,7 +244,7 @@ def _of_all(
 ) -> str:
     """What to do where a function takes the values of all rows."""
     from runner.inputs.evaluators.returns import handed_on, tuple_names
-    from runner.inputs.evaluators.whole_data import place_of_rows
+    from runner.inputs.evaluators.row_values import place_of_rows
 
     called, p = evaluator.called, misfits[0]
     function = "NAME" if called == "evaluate" else called

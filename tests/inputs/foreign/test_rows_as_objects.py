@@ -231,7 +231,9 @@ def calculate_score(row):
 """
     with pytest.raises(EvaluatorError) as told:
         read(source)
-    assert "no function `evaluate` of its own (line 2 imports one); `calculate_score(row)`, `comp" in str(told.value)
+    assert "no function `evaluate` of its own (line 2 imports one); `calculate_score(row)` likely" in str(told.value)
+    with pytest.raises(EvaluatorError, match="compute_score takes a data frame of all rows as `data`"):
+        read(source, "compute_score")
 
 
 @pytest.mark.parametrize("line", ["import evaluate", "from evaluate import load as evaluate"])

@@ -217,7 +217,7 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
     if lists and name == NAME and required[0] == "dataset":
         raise EvaluatorError(_of_a_file(text, where, required))
     if lists:
-        from runner.inputs.evaluators.whole_data import place_of_rows
+        from runner.inputs.evaluators.row_values import place_of_rows
 
         place = place_of_rows(read_python(text, where), name, required)
         words = [_word(one) for one in required]

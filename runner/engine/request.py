@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from pydantic import field_serializer, field_validator
 
+from runner.core.errors import ColumnsError
 from runner.core.settings import FileSettings, LocalSettings, Name
 from runner.core.text import printable
 from runner.core.types import Case, Evaluator, Result
@@ -238,9 +239,21 @@ def refuse_lacking_columns(name: str, cases: Cases, runs: Iterable[PreparedRun])
     runs = list(runs)
     others = {column: use for run in runs for column, use in run.other_needs.items()}
     bound = [(run.evaluator, run.binding) for run in runs if run.binding is not None]
-    refuse_lacking(name, cases, bound, others)
+    try:
+        refuse_lacking(name, cases, bound, others)
+    except ColumnsError as error:
+        from runner.inputs.datasets.shapes import by_other  # here: few runs lack columns
+
+        for run in runs:
+            by_other(error, name, cases, run.evaluator, run.binding, _where(run.request.evaluator, run.evaluator))
+        raise
     for evaluator, binding in bound:
         refuse_shapes(name, cases, evaluator, binding)
+
+
+def _where(named: str | Evaluator, evaluator: Evaluator) -> str:
+    """The evaluator's file, as far as it is known, for messages."""
+    return printable(os.fspath(split_entry(named)[0]) if isinstance(named, str) else evaluator.name)
 
 
 def prepare(
@@ -277,8 +290,7 @@ def prepare(
         files=find_files(request.dataset, named),
         lock=lock,
     )
-    where = os.fspath(split_entry(named)[0]) if isinstance(named, str) else evaluator.name
-    refuse_training(evaluator, printable(where), choice.config.network or bool(choice.config.files))
+    refuse_training(evaluator, _where(named, evaluator), choice.config.network or bool(choice.config.files))
     if request.on is None:
         sandbox = create(choice.config)
     else:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runner.core.errors import EvaluatorError, InputError, MappingError, NoEntryError
+from runner.core.errors import ColumnsError, EvaluatorError, InputError, MappingError, NoEntryError
 from runner.core.text import describe, list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.datasets.notes import kind_of_list
-from runner.inputs.datasets.required_columns import Cases, look
+from runner.inputs.datasets.required_columns import PLACEHOLDER, Cases, look
+from runner.inputs.evaluators.entrypoint import NAME, naming
 from runner.inputs.evaluators.mapping import Binding
 from sandboxes.wording import Message, Setting
 
@@ -89,7 +90,6 @@ def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
     """The error, with the functions first whose parameters are all columns of the dataset at this path."""
     from runner.inputs.datasets.dataset import open_dataset  # here: most scripts define `evaluate`
     from runner.inputs.evaluators.entries import fitting, likely
-    from runner.inputs.evaluators.entrypoint import naming
 
     try:
         with open_dataset(dataset) as cases:
@@ -104,6 +104,40 @@ def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
     return EvaluatorError(
         f"{error.where} has no function `evaluate`; it defines {words}, and all parameters {several} are columns of "
         f"{printable(dataset)}: name {'one' if len(fit) > 1 else 'it'}, {naming(error.where, fit[0].name)}; {error.end}"
+    )
+
+
+def by_other(
+    error: ColumnsError, name: str, cases: Cases, evaluator: Evaluator, binding: Binding | None, where: str
+) -> None:
+    """
+    Refuse an `evaluate` of which no parameter has a column, where another function of the script scores the rows.
+
+    Raises MappingError: such an `evaluate` goes through a dataset by itself, and the others are what it calls.
+    """
+    columns = [*look(cases, None)[0]]
+    needs = {} if binding is None else binding.needs()
+    if not needs or evaluator.dialect is not None or evaluator.asked_entry or evaluator.called != NAME:
+        return
+    if not {*needs.values()}.isdisjoint(columns) or not evaluator.evaluates:
+        return
+    from runner.inputs.evaluators.entries import fitting, likely
+    from runner.inputs.evaluators.script_kind import entries_of
+
+    every = entries_of(evaluator.source, where, evaluator.language)
+    own = every.pop(NAME, None)
+    others = [one._replace(callers=one.callers - {NAME}) for one in every.values()]
+    found = fitting(others, columns)
+    why = f"all parameters of {'each' if len(found) > 1 else 'it'} are columns"
+    if not found and own is not None and {*error.paths.values()} <= {PLACEHOLDER}:
+        found, why = likely(others)[:4], "a row is likely scored by that"
+    if not found:
+        return
+    step = naming(where, found[0].name)
+    raise MappingError(
+        f"{error.why}; these are the parameters of `{NAME}`; the script also defines "
+        f"{list_names([one.words for one in found], 4)}, and {why}: name {'one' if len(found) > 1 else 'it'}, {step}; "
+        f"or give those of `{NAME}`: {Setting('mapping.paths', error.paths or dict.fromkeys(needs, PLACEHOLDER))}"
     )
 
 

@@ -24,15 +24,11 @@ def program(evaluator: Evaluator) -> Script:
 
             source = calling(source, evaluator.entry)
         elif evaluator.entry is not None:
-            from runner.inputs.evaluators.foreign.guest import common_program
             from runner.inputs.evaluators.typescript.entries import calling as exporting
-            from runner.inputs.evaluators.typescript.entries import is_common
 
             source, name = exporting(source, evaluator.entry)
             if name != evaluator.entry:
                 return Script(source, evaluator.language, name, evaluator.source)
-            if is_common(source):
-                return Script(common_program(source, name), evaluator.language, name, source)
         found = script(source, evaluator.language, evaluator.entry or NAME)
         return found._replace(author="") if templates.is_source(evaluator.name, evaluator.source) else found
     from runner.inputs.evaluators.foreign.guest import ENTRY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib import import_module
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import EvaluatorError, NoEntryError
 from runner.core.types import Aggregate, DialectFailures
@@ -15,6 +15,9 @@ from runner.inputs.evaluators.header import Header
 from runner.inputs.evaluators.python_signature import NoFunctionError, Signature, parse, read_signature
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
+
+if TYPE_CHECKING:
+    from runner.inputs.evaluators.entries import Entry
 
 _TOGETHER = re.compile(
     r"\b(test_results|predictions|targets|item_results|score_rows|ReportEvaluator)\b|@(?:\w+\.)?metric\b"
@@ -113,11 +116,11 @@ def as_read(
 
 
 def _own(text: str, where: str, language: Language) -> AsRead:
-    """One of our own that defines `evaluate`; in a CommonJS module it is called as any function of it is."""
-    if language == "typescript" and "exports" in text and NAME in text:
-        entries = _entries(language)
-        if entries.is_common(text) and NAME in entries.entries_of(text, where):
-            return _named(text, where, language, NAME)
+    """One of our own that defines `evaluate`, or is it; in a CommonJS module it is called as any function of it is."""
+    if language == "typescript" and "exports" in text:
+        entry = _entries(language).common_entry(text)
+        if entry is not None:
+            return _named(text, where, language, entry)
     return AsRead(_signature(text, where, language))
 
 
@@ -180,6 +183,12 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     return NoEntryError(
         f"{where} has no function `evaluate`{near}; {found}; {end}", where, tuple(entries.values()), end
     )
+
+
+def entries_of(text: str, where: str, language: Language) -> dict[str, Entry]:
+    """What a script defines that can be called. Raises EvaluatorError for wrong syntax."""
+    found: dict[str, Entry] = _entries(language).entries_of(text, where)
+    return found
 
 
 def _entries(language: Language) -> ModuleType:

@@ -109,13 +109,11 @@ def common_start(source: str) -> str:
     )
 
 
-def common_program(source: str, name: str) -> str:
-    """The program of a CommonJS module that exports one of its functions, exported by it or not."""
-    if name == "default":
-        return f"{common_start(source)}{source}\nexport default module.exports;\n"
+def common_function(name: str, binding: str) -> str:
+    """The function of a name in a CommonJS module; `binding` is that of one that it may not export."""
     own = f"module.exports[{json.dumps(name)}]"
-    called = f'typeof {own} === "function" ? {own} : {name}'
-    return f"{common_start(source)}{source}\nconst {ENTRY} = {called};\nexport {{ {ENTRY} as {name} }};\n"
+    other = "module.exports" if name == "default" else binding or "undefined"
+    return f'(typeof {own} === "function" ? {own} : {other})'
 
 
 def guest_text(file: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import describe
@@ -68,8 +68,9 @@ def read_javascript(source: str, where: str) -> ScriptModule:
     for name, node in script.exported.items():
         if name not in module.functions and script.resolved(node).type in _CALLABLE:
             module.values[name] = ast.Pass()
-    common = None if script.exported or "exports" not in source else _common(script, module)
-    module.functions |= common or {}
+    if (common := common_exports(script)) is not None:
+        module.functions |= common.functions
+        module.values |= {name: ast.Pass() for name in common.values}
     module.is_common = common is not None
     if not script.exported and not module.is_common and script.bindings.keys().isdisjoint(PAGES):
         for name, node in script.bindings.items():  # a script that exports nothing is read as if it did
@@ -120,16 +121,23 @@ def _function(script: TypeScriptModule, node: Node, name: str) -> ModuleFunction
             parts = tuple(key for part in pattern.named_children if (key := pattern_key(script, part)))
         required = each.type == "required_parameter" and each.child_by_field_name("value") is None
         parameters.append(Parameter(name=text, required=required or alone is not None))
-    return ModuleFunction(name, tuple(parameters), False, node.start_point.row + 1, parts=parts)
+    return ModuleFunction(name, tuple(parameters), False, node.start_point.row + 1, parts=parts, node=node)
 
 
-def _common(script: TypeScriptModule, module: ScriptModule) -> dict[str, ModuleFunction] | None:
-    """
-    What a CommonJS module exports: `default` for `module.exports` itself. None for a script that is none.
+class CommonExports(NamedTuple):
+    """What a CommonJS module exports, by name: `default` for `module.exports` itself."""
 
-    What may be a function when it is run is one of the module's values.
-    """
+    functions: dict[str, ModuleFunction]
+    values: list[str]
+    """What may be a function when it is run."""
+
+
+def common_exports(script: TypeScriptModule) -> CommonExports | None:
+    """What a CommonJS module exports. None for a script that is none."""
+    if script.exported or "exports" not in script.source:
+        return None
     found: dict[str, ModuleFunction] = {}
+    values: list[str] = []
     common = False
     left = [script.root]
     while left:
@@ -146,26 +154,26 @@ def _common(script: TypeScriptModule, module: ScriptModule) -> dict[str, ModuleF
                     found |= _object(script, value) if name == "default" else {}
                     _add(found, script, value, name)
                     if name not in found and script.resolved(value).type in _CALLABLE:
-                        module.values[name] = ast.Pass()
+                        values.append(name)
         elif node.type == "call_expression":
             called, given = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-            values = given.named_children if given is not None else []
+            arguments = given.named_children if given is not None else []
             named = "" if called is None else script.text(called, 60)
-            if named.startswith("Object.") and values and _exports(script.text(values[0], 200)) == "default":
+            if named.startswith("Object.") and arguments and _exports(script.text(arguments[0], 200)) == "default":
                 common = True
                 if named == "Object.assign":
-                    for value in values[1:]:
+                    for value in arguments[1:]:
                         found |= _object(script, value)
-                elif named == "Object.defineProperty" and len(values) > 2:
-                    defined = _object(script, values[2])
+                elif named == "Object.defineProperty" and len(arguments) > 2:
+                    defined = _object(script, arguments[2])
                     if function := defined.get("value"):
-                        name = script.text(values[1], 100).strip("\"'")
+                        name = script.text(arguments[1], 100).strip("\"'")
                         found[name] = function._replace(name=name)
             left += [] if called is None else [called]  # a function that is called where it stands
         at_once = node.parent is not None and node.parent.type in ("parenthesized_expression", "call_expression")
         if node.type in _STATEMENTS or (node.type in FUNCTIONS and at_once):
             left += reversed(node.named_children)
-    return found if common else None
+    return CommonExports(found, values) if common else None
 
 
 def _exports(text: str) -> str | None:

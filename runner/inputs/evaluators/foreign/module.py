@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, whole
@@ -21,6 +21,9 @@ from runner.inputs.evaluators.python_signature import (
     parse,
 )
 from sandboxes.base import Language
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 PATTERN = "{…}"
 """As a parameter's name in JavaScript: an object that is taken apart."""
@@ -50,6 +53,8 @@ class ModuleFunction(NamedTuple):
     docstring: str = ""
     parts: tuple[str, ...] = ()
     """The keys of its first parameter in JavaScript, where that is taken apart."""
+    node: Node | None = None
+    """Where it stands, in JavaScript."""
 
     @property
     def names(self) -> tuple[str, ...]:

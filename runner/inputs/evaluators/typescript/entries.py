@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable, suggestion
 from runner.core.types import Aggregate
+from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.entries import Entry, which, with_reference
-from runner.inputs.evaluators.entrypoint import RESULTS, naming
+from runner.inputs.evaluators.entrypoint import NAME, RESULTS, naming
 from runner.inputs.evaluators.python_signature import Signature
 from runner.inputs.evaluators.typescript.members import (
     CALLABLE_KINDS,
@@ -39,6 +40,7 @@ from runner.inputs.evaluators.typescript.signature import (
     refuse_generator,
     unused_at,
 )
+from sandboxes.errors import SandboxUnavailableError
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -79,13 +81,18 @@ def entries_of(text: str, where: str) -> dict[str, Entry]:
         if kind.type in CLASSES and methods_of(script, kind) and not needs_nothing(script, kind):
             step = _class_step(script, kind, name, where)
             found.setdefault(name, Entry(name, (), line=node.start_point.row + 1, makes=True, step=step))
-    found |= {name: one for name, one in _common(script, text, where).items() if name not in found}
     called = calls(script)
     # Who calls it is not looked for in TypeScript: something that is no entry.
     found = {name: one._replace(callers=frozenset({""} if name in called else ())) for name, one in found.items()}
-    if any(name.partition(".")[0] in script.exported for name in found):
-        inside = found.keys() - {name for name in found if name.partition(".")[0] in script.exported}
+    own = {*script.exported, *_common(script)}
+    if any(name.partition(".")[0] in own for name in found):
+        inside = found.keys() - {name for name in found if name.partition(".")[0] in own}
         found |= {name: found[name]._replace(scores=False) for name in inside}
+    default = _common(script).get("default")
+    if default is not None and any(
+        one.line == found["default"].line for one in found.values() if one.name != "default"
+    ):
+        del found["default"]
     return found
 
 
@@ -93,8 +100,6 @@ def signature_of(text: str, where: str, name: str) -> Signature:
     """The signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
     script = read_script(text, where)
     one = _callables(script).get(name)
-    if one is None and (common := _common(script, text, where).get(name)) is not None:
-        return Signature(with_reference(common.parameters, None), False, "")
     if one is None:
         raise EvaluatorError(_refusal(script, text, where, name))
     function = one.node
@@ -128,13 +133,30 @@ def keys_of(text: str, name: str, parameter: str) -> list[str]:
     return [key for key in reads_of(script, one.node, parameter).keys if key not in OF_VALUES]
 
 
-def is_common(text: str) -> bool:
-    """True for a CommonJS module."""
-    if "exports" not in text:
-        return False
-    from runner.inputs.evaluators.foreign.javascript import read_javascript
+def common_entry(text: str) -> str | None:
+    """What a CommonJS module of no tool has to be called: `evaluate`, or the module itself, by a row's columns."""
+    try:
+        script = TypeScriptModule(text)
+    except (TangledError, SandboxUnavailableError):  # told where the script is read
+        return None
+    if NAME in _callables(script) and _is_common(script):
+        return NAME
+    default = _common(script).get("default")
+    return "default" if default is not None and _takes_row(script, default) else None
 
-    return read_javascript(text, "").is_common
+
+def takes_row(text: str, function: Node) -> bool:
+    """Whether a function of the script takes a row's columns in one object, as no assertion of promptfoo does."""
+    return _takes_row(TypeScriptModule(text), function)
+
+
+def _takes_row(script: TypeScriptModule, function: Node) -> bool:
+    formals = formals_of(function)
+    if len(formals) != 1:
+        return False
+    name = script.text(formals[0].pattern, 60)
+    read = {*map(plain_name, reads_of(script, function, name).keys)} if formals[0].plain else set()
+    return formals[0].pattern.type == "object_pattern" or bool(read & OUTPUTS and read & (REFERENCES - OUTPUTS))
 
 
 def calling(text: str, name: str) -> tuple[str, str]:
@@ -144,13 +166,14 @@ def calling(text: str, name: str) -> tuple[str, str]:
     except TangledError:
         return text, name
     one = _callables(script).get(name)
-    if one is None or (one.member is None and is_common(text)):
+    if one is None:
         return text, name
-    from runner.inputs.evaluators.foreign.guest import common_start
+    from runner.inputs.evaluators.foreign.guest import common_function, common_start
 
+    is_common = _is_common(script)
     formals = formals_of(one.node)
     unused = unused_at(script, one.node)
-    if one.member is None and not unused:
+    if one.member is None and not unused and not is_common:
         return text, name
     own = [f"a{at}" for at in range(len(formals)) if at not in unused]
     given = ", ".join("undefined" if at in unused else f"a{at}" for at in range(len(formals)))
@@ -158,6 +181,7 @@ def calling(text: str, name: str) -> tuple[str, str]:
     parameters, lines, awaits = ", ".join(own), "", ""
     if one.member is None:
         called = name if name in script.bindings else ""
+        called = common_function(name, called) if is_common else called
     else:
         owner, key = one.member.owner, one.member.key
         called = f"evalcellOwner[{key}]"
@@ -170,7 +194,7 @@ def calling(text: str, name: str) -> tuple[str, str]:
     if not called:
         awaits, called = "async ", f"(await import(import.meta.url))[{json.dumps(name)}]"
     shown = f"{name}()"
-    start = common_start(text) if is_common(text) else ""
+    start = common_start(text) if is_common else ""
     source = f"{start}{script.runnable}\n{lines}const evalcellCalled = {awaits}({parameters}) => {called}({given});\n"
     return f"{source}export {{ evalcellCalled as {json.dumps(shown)} }};\n", shown
 
@@ -239,18 +263,18 @@ def _made(script: TypeScriptModule, function: Node, name: str, where: str) -> st
     return f"`{word}({', '.join(formals)})` {what}; {add} {naming(where, inside[0].name)}"
 
 
-def _common(script: TypeScriptModule, text: str, where: str) -> dict[str, Entry]:
-    """What a CommonJS module exports, and takes its parameters by place."""
-    if script.exported or "exports" not in text:
-        return {}
-    from runner.inputs.evaluators.foreign.javascript import read_javascript
-    from runner.inputs.evaluators.foreign.module import PATTERN
+def _is_common(script: TypeScriptModule) -> bool:
+    from runner.inputs.evaluators.foreign.javascript import common_exports
 
-    return {
-        name: Entry(name, tuple(p.model_copy(update={"positional_only": True}) for p in one.parameters), line=one.line)
-        for name, one in read_javascript(text, where).functions.items()
-        if PATTERN not in one.names
-    }
+    return common_exports(script) is not None
+
+
+def _common(script: TypeScriptModule) -> dict[str, Node]:
+    """By name, the functions that a CommonJS module exports."""
+    from runner.inputs.evaluators.foreign.javascript import common_exports
+
+    common = common_exports(script)
+    return {} if common is None else {name: one.node for name, one in common.functions.items() if one.node is not None}
 
 
 def _names(script: TypeScriptModule) -> dict[str, Node]:
@@ -266,7 +290,7 @@ def _names(script: TypeScriptModule) -> dict[str, Node]:
 
 def _callables(script: TypeScriptModule) -> dict[str, _Callable]:
     """By name, what can be called: functions, and those in what else has a name."""
-    found: dict[str, _Callable] = {}
+    found = {name: _Callable(node) for name, node in _common(script).items()}
     for name, node in _names(script).items():
         if (function := _function(script, node)) is not None:
             found.setdefault(name, _Callable(function, script.annotation(node)))

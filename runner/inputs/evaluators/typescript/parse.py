@@ -93,6 +93,7 @@ class TypeScriptModule:
     """The top level of a script, as parsed. Raises SandboxUnavailableError and TangledError."""
 
     def __init__(self, source: str) -> None:
+        self.source = source
         self._data = source.encode(errors="replace")
         self._tree = _parse(self._data)
         self.root = self._tree.root_node

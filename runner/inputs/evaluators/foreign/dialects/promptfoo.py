@@ -28,6 +28,7 @@ _KEYS = {
 _PROVIDER = re.compile(
     r"\b(?:context|ctx|_context)\??\.provider\b(\?)?|[({,]\s*provider\s*(?:,[^(){}]*)?\}\s*\)\s*(?:=>|\{)"
 )
+_EXPORTED = re.compile(r"\bexports\s*=\s*(?:new\s|class\b|([\w$]+))")
 _METHODS = {"get", "keys", "values", "items", "setdefault", "update", "copy", "pop", "hasOwnProperty", "toString"}
 _ASIDE = {"providerResponse": ("providerResponse", "provider_response"), "logProbs": ("logProbs",), "trace": ("trace",)}
 """What of the context only a column can give, with the columns that do."""
@@ -39,12 +40,15 @@ _CONTEXT = ("context", "ctx", "_context", PATTERN)
 def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     first = _ENTRY if module.language == "python" else _DEFAULT
     function = module.called(entry or first)
+    if module.is_common and not named and function is not None and _takes_row(module, function):
+        return None
     if function is None and entry is None and module.is_common and _DEFAULT not in module.values:
         _refuse_unnamed(module)
     if function is None and module.language == "typescript":
         name = entry or _DEFAULT
-        made = {name, *([_DEFAULT] if entry else [])} & module.values.keys()  # found when it is run
-        if made and (named or module.is_common):
+        own = [_DEFAULT] if entry and "." not in entry else []
+        made = {name, *own} & module.values.keys()  # is known when it is run
+        if made and (entry or not _is_class(module.source)) and (named or module.is_common):
             return DialectMatch(name, signature=f"{name}(output, context)", sure=module.is_common)
     if function is None and entry is None:
         some = {one.name: one for one in module.functions.values() if _is_ours(module, one)}
@@ -122,6 +126,13 @@ def _provider(module: ScriptModule, function: ModuleFunction, own: str) -> Itera
         yield Parameter(name="provider", required=not any(read), columns=("provider",))
 
 
+def _takes_row(module: ScriptModule, function: ModuleFunction) -> bool:
+    """Whether a function in JavaScript takes a row's columns in one object, where an assertion is given the output."""
+    from runner.inputs.evaluators.typescript.entries import takes_row  # here: few assertions are of one parameter
+
+    return len(function.names) == 1 and function.node is not None and takes_row(module.source, function.node)
+
+
 def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
     """A function of an output and its context, by the names."""
     own = function.names
@@ -137,10 +148,20 @@ def _takes_context(module: ScriptModule, function: ModuleFunction) -> bool:
     return any(path.split(".")[0] in _KEYS for path in paths_read(module.source, {function.names[1]: ""}))
 
 
+def _is_class(source: str) -> bool:
+    """Whether a CommonJS module as a whole is a class or an instance, and so no function."""
+    found = _EXPORTED.search(source)
+    return found is not None and (
+        found[1] is None or re.search(rf"\bclass {re.escape(found[1])}\b", source) is not None
+    )
+
+
 def _refuse_unnamed(module: ScriptModule) -> None:
     """Raise EvaluatorError for a CommonJS module of which one function has to be named."""
     fitting = [
-        one.name for one in module.functions.values() if 0 < len(one.names) <= 2 and one.names[0] != "namedScores"
+        one.name
+        for one in module.functions.values()
+        if 0 < len(one.names) <= 2 and one.names[0] != "namedScores" and not _takes_row(module, one)
     ]
     scoring = next((one for one in module.functions.values() if one.names[:1] == ("namedScores",)), None)
     if scoring is not None and not fitting:

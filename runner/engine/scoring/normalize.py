@@ -205,6 +205,19 @@ def _flat(value: Mapping[Any, Any]) -> dict[str, Any]:
     return {f"{name}_{key}": one for name, inner in value.items() for key, one in inner.items()}
 
 
+def _of_tools(value: Sequence[Any], config: OutputConfig | None, dialect: Dialect) -> str:
+    """For a list of other tools' results, each with its name: one object of them, and the header that declares it."""
+    if not value or not all(isinstance(one, dict) and _of_tool(one, dialect) for one in value):
+        return ""
+    name = next(key for key in _NAMES if isinstance(value[0].get(key), str))
+    number = next(key for key in value[0] if _MEANT.get(key, key) == "score")
+    if not all({name, number} <= one.keys() for one in value):
+        return ""
+    several = _several({one[name]: one[number] for one in value}, config, dialect)
+    one = dialect.by_name.format(name=name, number=number)
+    return several and f"; they are results of another tool: return `{one}`, where `result` is that{several}"
+
+
 def _of_tool(value: Mapping[Any, Any], dialect: Dialect) -> str:
     """For another tool's result, such as `{name, score}` or `{key, score, comment}`: the same as ours."""
     name = next((key for key in _NAMES if isinstance(value.get(key), str)), None)
@@ -258,6 +271,7 @@ def _apply(
                 assert_never(config)
     except InvalidResultError as error:
         several = _several(value, config, dialect) if alone and isinstance(value, dict) else ""
+        several = _of_tools(value, config, dialect) if alone and isinstance(value, list) else several
         if isinstance(value, dict) and (own := _of_tool(value, dialect)):
             raise InvalidResultError(f"{error}; {own}") from None
         raise InvalidResultError(f"{error}{several}; return {_accepted(config, dialect)}") from None

@@ -24,6 +24,8 @@ class Dialect(NamedTuple):
     quoted_keys: bool
     flat: str
     """An expression of `result`, an object of objects, that has all of their values in one."""
+    by_name: str
+    """One of `result`, a list of objects, that has the value of each under its name."""
 
     def object(self, **properties: str) -> str:
         """An object with these properties, whose values are written already."""
@@ -41,8 +43,19 @@ _TYPESCRIPT = (
     "Object.fromEntries(Object.entries(result).flatMap(([a, one]) => "
     'Object.entries(one).map(([b, x]) => [a + "_" + b, x])))'
 )
-PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", describe, True, _PYTHON)
+_PYTHON_LIST = '{{one["{name}"]: one["{number}"] for one in result}}'
+PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", describe, True, _PYTHON, _PYTHON_LIST)
 TYPESCRIPT = Dialect(
-    "TypeScript", "null", "true", "false", "an array", "an object", "a boolean", shown_json, False, _TYPESCRIPT
+    "TypeScript",
+    "null",
+    "true",
+    "false",
+    "an array",
+    "an object",
+    "a boolean",
+    shown_json,
+    False,
+    _TYPESCRIPT,
+    "Object.fromEntries(result.map((one) => [one.{name}, one.{number}]))",
 )
 DIALECTS: dict[Language, Dialect] = {"python": PYTHON, "typescript": TYPESCRIPT}

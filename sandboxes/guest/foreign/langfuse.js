@@ -39,10 +39,11 @@ function evalcellRules() {
 
 /**
  * What takes a row's words. `self` gives what the script exports, `own` the function where it exports none.
- * @param {string} entry @param {() => any} self @param {() => any} own
+ * `page`: it was written for Langfuse's page, and not for its SDK.
+ * @param {string} entry @param {() => any} self @param {() => any} own @param {{ page: boolean }} how
  */
-function evalcellPart(entry, self, own) {
-  const shapes = "return { scores: [{ name, value }] }";
+function evalcellPart(entry, self, own, { page: isPage }) {
+  const shapes = isPage ? "return { scores: [{ name, value }] }" : "return { name, value }, or several in an array";
   const { scored } = evalcellRules();
   const { invalid, short } = evalcellWords();
   /** @type {any} */
@@ -59,9 +60,17 @@ function evalcellPart(entry, self, own) {
     };
   }
 
+  /** What Langfuse's SDK gives an evaluator of an experiment. @param {any} row */
+  const givenOf = (row) => ({
+    input: row.input,
+    output: row.output,
+    expectedOutput: row.reference,
+    metadata: row.metadata,
+  });
+
   /** @param {any} value */
   function judged(value) {
-    const scores = value?.scores;
+    const scores = isPage ? value?.scores : Array.isArray(value) ? value : [value];
     if (!Array.isArray(scores) || !scores.length) {
       return invalid(`the evaluator returned ${short(value)}, which has no scores: ${shapes}`);
     }
@@ -81,8 +90,9 @@ function evalcellPart(entry, self, own) {
   return async (/** @type {any} */ row) => {
     if (ready === null) {
       const found = await self();
-      ready = found[entry] ?? found.default ?? own();
+      ready = found[entry] ?? found.default?.[entry] ?? own() ?? found.default;
+      if (typeof ready !== "function") throw new ReferenceError(`the script has no function named ${entry}`);
     }
-    return judged(await ready(contextOf(row)));
+    return judged(await ready(isPage ? contextOf(row) : givenOf(row)));
   };
 }

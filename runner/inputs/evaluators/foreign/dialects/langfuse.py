@@ -27,6 +27,10 @@ _RUN = "item_results"
 """The parameter of what Langfuse calls after all rows."""
 _MARKS = ("observation", "experiment", "EvaluationContext")
 _KEYWORDS = ("input", "output", "expected_output", "metadata")
+_JAVASCRIPT = {"input", "output", "expectedOutput", "metadata"}
+"""What Langfuse's TypeScript SDK gives."""
+_IMPORTED = re.compile(r"""\bfrom\s*["'](?:@langfuse/client|langfuse)["']""")
+_NAME, _VALUE = (re.compile(rf"\b{word}\s*[:,}}]") for word in ("name", "value"))
 _PARTS = {"observation", "experiment"}
 """What Langfuse's page gives."""
 _EXPECTED = re.compile(r"item_expected_output|itemExpectedOutput")
@@ -39,9 +43,14 @@ _STUBS = {"langfuse", "langfuse.Evaluation", "langfuse.experiment", "langfuse.ex
 
 def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
     page = _of_page(module, named) if entry in (None, PAGE) else None
-    function = page or (_of_sdk(module, entry, named) if module.language == "python" else None)
+    of_sdk = _of_sdk if module.language == "python" else _of_javascript_sdk
+    function = page or of_sdk(module, entry, named)
     if function is None:
         return None
+    if module.language == "typescript" and page is None:
+        asked = {"reference"} if "expectedOutput" in function.parts or _own_key(module, function) else ()
+        found = DialectMatch.of(module, function, sure=True)
+        return found._replace(parameters=row({"reference": ("expectedOutput", "expected_output")}, asked))
     packages = () if page else required_packages(module, _STUBS, {"langfuse": "langfuse"})
     summary = page is None and _RUN in function.names
     if summary and reads(module, function.name, "evaluations"):
@@ -96,6 +105,27 @@ def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> ModuleFunct
     return None if alone is None else alone[1]
 
 
+def _of_javascript_sdk(module: ScriptModule, entry: str | None, named: bool) -> ModuleFunction | None:
+    """A function of the object that Langfuse's TypeScript SDK gives, which returns one `{name, value}`, or several."""
+    some = [module.called(entry)] if entry is not None else list(module.functions.values())
+    found = {one.name: one for one in some if one is not None and _is_javascript(module, one, named)}
+    alone = only(module, found, None, "a Langfuse evaluator")
+    return None if alone is None else alone[1]
+
+
+def _is_javascript(module: ScriptModule, function: ModuleFunction, named: bool) -> bool:
+    own = {*function.parts}
+    if len(function.required) != 1 or not (own <= _JAVASCRIPT if own else _own_key(module, function, "output")):
+        return False
+    returns = _NAME.search(module.source) is not None and _VALUE.search(module.source) is not None
+    return named or _IMPORTED.search(module.source) is not None or ("expectedOutput" in own and returns)
+
+
+def _own_key(module: ScriptModule, function: ModuleFunction, key: str = "expectedOutput") -> bool:
+    """Whether a function in JavaScript reads this of the object that it does not take apart."""
+    return re.search(rf"(?<![\w$.]){re.escape(function.names[0])}[?!]*\.{key}\b", module.source) is not None
+
+
 def _takes_keywords(function: ModuleFunction) -> bool:
     """One that can be called with Langfuse's keywords, which are more than those that it knows."""
     return bool(function.names or function.accepts_any) and {*function.required} <= {*_KEYWORDS}
@@ -118,9 +148,13 @@ def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
 
 
 def _program(evaluator: Evaluator) -> str:
-    page = evaluator.entry == PAGE
-    if page and evaluator.language == "python":
-        page = _of_page(read_python(evaluator.source, evaluator.name), True) is not None
+    if evaluator.language == "python":
+        module = read_python(evaluator.source, evaluator.name)
+    else:
+        from runner.inputs.evaluators.foreign.javascript import read_javascript  # here: as where it is read
+
+        module = read_javascript(evaluator.source, evaluator.name)
+    page = evaluator.entry == PAGE and _of_page(module, True) is not None
     return program("langfuse", evaluator, page=page, summary=not evaluator.evaluates)
 
 
@@ -131,7 +165,8 @@ DIALECT = ForeignDialect(
     read=_read,
     program=_program,
     languages=("python", "typescript"),
-    marks="one is `evaluate(ctx)`, which reads `ctx.observation`, or takes `output`, `expected_output` and `**kwargs`",
+    marks="one is `evaluate(ctx)`, which reads `ctx.observation`, or takes `output`, `expected_output` and `**kwargs`, "
+    "in TypeScript an object of `output` and `expectedOutput`",
     arguments={
         "output": "observation.output (output)",
         "reference": "experiment.item_expected_output (expected_output)",

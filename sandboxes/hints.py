@@ -102,7 +102,7 @@ def module_step(module: str, place: Place = BOX) -> str | None:
     if package := which_package(module):
         step = declare([package])
         return f"{step}; the process sandbox has packages" if place.kind == "wasm" else step
-    if is_unknown(module):
+    if is_unknown(module) or (top.startswith("_") and top not in sys.stdlib_module_names):
         return unknown([top])
     if place.kind == "wasm":
         return f"the wasm sandbox has no modules that need an operating system or a C library; {PROCESS}"
@@ -174,9 +174,7 @@ def _file(match: re.Match[str], failure: Failure, place: Place) -> str | None:
         return str(_WRITE[place.kind])
     if len(path) > _MOST or "'" in path or not path.rstrip("/.") or path.endswith("/"):
         return f"a script sees no folders of yours; {ours}each file that it reads: {_FILES}"
-    stem = path.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(".")[0]
-    name = re.sub(r"\W+", "_", stem).strip("_").upper()
-    name = name if name and name.isascii() and not name[0].isdigit() else "DATA"
+    name = _variable_of(path)
     if path.startswith("/") and path.split("/")[1] not in _ROOTS:  # made of `__file__`, which says nothing of yours
         path = f"PATH/{path.rpartition('/')[2]}"
     return (
@@ -197,8 +195,28 @@ _WRITE: dict[str, str | Message] = {
 
 
 def _above(match: re.Match[str], failure: Failure, place: Place) -> str:
-    ours = f"{PROCESS}, and name" if place.kind == "wasm" else "name"
-    return f"{_ABOVE}; {ours} each file that it reads: {_FILES}"
+    """For a path that is made of `__file__`: the line names the file that is meant, or a folder for what follows."""
+    lines = [line for line in failure.traceback.splitlines() if _OF_FILE.search(line) and 'File "' not in line]
+    named = _FILE_NAME.findall(lines[-1]) if lines else []
+    name = _variable_of(named[-1]) if named else "NAME"
+    path = f"PATH/{named[-1].rpartition('/')[2]}" if named else "PATH"
+    where = "in place of that path" if named else "in place of its path, for each file that it reads"
+    ours = f"{PROCESS} with " if place.kind == "wasm" else "give "
+    return (
+        f"{_ABOVE}; for a file that it reads {ours}{Setting('sandbox.files', {name: path})}, and write "
+        f'`Path(os.environ["{name}"])` {where}'
+    )
+
+
+def _variable_of(path: str) -> str:
+    """The name of a variable for a file, as `sandbox.files` has it."""
+    stem = path.replace("\\", "/").rstrip("/").rpartition("/")[2].partition(".")[0]
+    name = re.sub(r"\W+", "_", stem).strip("_").upper()
+    return name if name and name.isascii() and not name[0].isdigit() else "DATA"
+
+
+_OF_FILE = re.compile(r"__file__|\.parents?\b")
+_FILE_NAME = re.compile(r"""["']([^"'\n]{0,200}[\w-]\.[A-Za-z][A-Za-z0-9]{0,9})["']""")
 
 
 def _variable(match: re.Match[str], failure: Failure, place: Place) -> str | None:
@@ -343,6 +361,16 @@ _SQLITE = Message('sqlite3.connect(":memory:") needs no file; one of yours is gi
 _DEBUGGER = "a debugger has no terminal in a sandbox: print instead"
 _ARGUMENTS = "a script has no command line: make its options parameters of its function, with defaults"
 _EXIT = "return a result, or raise an error, in place of sys.exit"
+_NO_FILE = re.compile(r"(?:No such file or directory|Permission denied): b?'(?P<path>[^']*)'")
+
+
+def _exit(match: re.Match[str], failure: Failure, place: Place) -> str:
+    """A script that ends itself where a file is not there, in `except FileNotFoundError`, says nothing of the file."""
+    lacks = [*_NO_FILE.finditer(failure.traceback)]
+    step = _file(lacks[-1], failure, place) if lacks else None
+    return _EXIT if step is None else f"it ends there, as `{lacks[-1]['path'][-_MOST:]}` is not there; {step}"
+
+
 _OF_DENO = "of `Deno` there are exit, stdout, stderr, version, build, inspect and errors"
 _REQUIRE = 'a script is a module: write import … from "node:…" in place of require'
 _EXPORT = "a script is a module: write `export` before the function"
@@ -423,6 +451,7 @@ _ROWS = (
         _file,
     ),
     _Row("wasm box", r"IndexError: (?:-?\d+$|list index)", _above, r"__file__|\.parents\["),
+    _Row("wasm box", r"StopIteration$|StopIteration: $", _above, r"next\(.*\.parents\b"),
     _Row("box", r"(?:psutil\.)?(?:NoSuchProcess|AccessDenied|ZombieProcess)\b", _PROCESSES),
     _Row("wasm box", r"OperationalError: unable to open database file", _SQLITE),
     _Row("wasm box", r"ZoneInfoNotFoundError: ['\"]No time zone found with key (?P<key>[\w/+-]+)", _zone),
@@ -435,7 +464,7 @@ _ROWS = (
     _Row("wasm box", r"(?:BdbQuit|SystemExit)\b", _DEBUGGER, r"\bpdb\.py|\bbdb\.py"),
     _Row("wasm box", r"SystemExit: 2", _ARGUMENTS, r"argparse|click"),
     _Row("wasm box", r"IndexError: list index out of range", _ARGUMENTS, r"\bsys\.argv\["),
-    _Row("wasm box", r"(?:SystemExit\b|NameError: name '(?:quit|exit)' is not)", _EXIT),
+    _Row("wasm box", r"(?:SystemExit\b|NameError: name '(?:quit|exit)' is not)", _exit),
     _Row("wasm box", _NETWORK_ERRORS, _no_network),
     _Row("wasm box", r"OSError: We couldn't connect to", _no_network),
     _Row("wasm box", r"AttributeError: 'dict' object has no attribute '(?P<name>\w+)'", _of_dict),

@@ -212,23 +212,66 @@ def test_deno_names_the_way_for_each(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sandbox", ["wasm", "process"])
 @pytest.mark.parametrize(
-    "line",
+    ("line", "file"),
     [
-        "Path(__file__).parents[3]",
-        "Path(__file__).resolve().parents[1]",
-        "HERE.parents[2]",
-        "__file__.split('/')[-3]",
+        ("Path(__file__).parents[3]", ("NAME", "PATH")),
+        ("HERE.parents[2]", ("NAME", "PATH")),
+        ("__file__.split('/')[-3]", ("NAME", "PATH")),
+        (
+            "(Path(__file__).resolve().parents[1] / 'data' / 'gold-v2.json').read_text()",
+            ("GOLD_V2", "PATH/gold-v2.json"),
+        ),
+        (
+            'next(one for one in HERE.parents if (one / "pyproject.toml").exists())',
+            ("PYPROJECT", "PATH/pyproject.toml"),
+        ),
     ],
 )
-def test_a_script_that_looks_above_itself_is_told_where_it_runs(sandbox: str, line: str, tmp_path: Path) -> None:
+def test_a_script_that_looks_above_itself_is_told_where_it_runs(
+    sandbox: str, line: str, file: tuple[str, str], tmp_path: Path
+) -> None:
     script = tmp_path / "above.py"
     source = f"from pathlib import Path\nHERE = Path(__file__)\n{line}\n\n\ndef evaluate(output):\n    return 1\n"
     script.write_text(source)
     (result,) = evaluate(script, [{"output": "a"}], sandbox=sandbox, max_failed="100%").results
     assert result.error is not None
     assert "a script runs in a folder of its own, with nothing above it or beside it" in result.error.message
-    assert "name each file that it reads: SandboxConfig(files=…)" in result.error.message
+    name, path = file
+    assert (
+        f'SandboxConfig(files={{"{name}": "{path}"}}), and write `Path(os.environ["{name}"])`' in result.error.message
+    )
     assert ("choose the process sandbox" in result.error.message) == (sandbox == "wasm")
+
+
+def test_the_file_that_a_script_looks_for_above_itself_is_read_by_its_variable(tmp_path: Path) -> None:
+    gold, script = tmp_path / "gold.json", tmp_path / "above.py"
+    gold.write_text('{"a": 1}')
+    script.write_text(
+        'import json, os\nfrom pathlib import Path\nGOLD = json.loads(Path(os.environ["GOLD"]).read_text())\n\n\n'
+        "def evaluate(output):\n    return GOLD[output]\n"
+    )
+    config = SandboxConfig(backend="process", files={"GOLD": str(gold)})
+    assert evaluate(script, [{"output": "a"}], sandbox=config).results[0].score == 1
+
+
+def test_a_script_that_ends_where_a_file_is_not_there_is_told_of_the_file(tmp_path: Path) -> None:
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import sys\ntry:\n    GOLD = open('data/gold.json').read()\nexcept FileNotFoundError:\n"
+        "    print('no gold')\n    sys.exit(1)\n\n\ndef evaluate(output):\n    return 1\n"
+    )
+    (result,) = evaluate(script, [{"output": "a"}], max_failed="100%").results
+    assert result.error is not None
+    assert "it ends there, as `data/gold.json` is not there" in result.error.message
+    assert 'SandboxConfig(files={"GOLD": "data/gold.json"}), and open os.environ["GOLD"]' in result.error.message
+
+
+@pytest.mark.parametrize("place", [WASM, BOX])
+@pytest.mark.parametrize("module", ["_repair_layer", "_shared.graders", "__my"])
+def test_a_private_module_may_be_a_file_of_the_user(place: Place, module: str) -> None:
+    step = next_step(Failure("ModuleNotFoundError", f"No module named '{module}'", missing=module), place)
+    assert step is not None
+    assert "if a file of yours is meant, copy what the script needs of it" in step
 
 
 def test_what_psutil_looks_for_is_not_there(tmp_path: Path) -> None:

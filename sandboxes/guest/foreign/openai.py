@@ -34,12 +34,20 @@ def sample_of(row: dict[str, Any]) -> dict[str, Any]:
     parsed = output if isinstance(output, dict | list) else None
     message = {"role": "assistant", "content": text}
     sample = {"output_text": text, "output_json": parsed, "output_tools": [], "choices": [{"message": message}]}
-    return sample | below(row, "sample.")
+    return sample | _payload(row, "sample") | below(row, "sample.")
+
+
+def _payload(row: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object of its own for `sample` or `item`, as in a request to OpenAI; empty where the row has none."""
+    own = (row.get("metadata") or {}).get(name)
+    return own if isinstance(own, dict) else {}
 
 
 def item_of(row: dict[str, Any]) -> dict[str, Any]:
     """The row's columns, as OpenAI's `item`."""
-    item = dict(row.get("metadata") or {})
+    item, own = dict(row.get("metadata") or {}), _payload(row, "item")
+    if own:  # beside a sample it is all of it; alone, the row may be meant as well
+        item = dict(own) if _payload(row, "sample") else own | item
     for name in ("input", "reference"):
         if name in row:
             item[name] = row[name]

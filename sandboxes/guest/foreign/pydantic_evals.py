@@ -28,6 +28,10 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
     kind, adapter = found if is_class else type(found), type(_EVALUATOR_OUTPUT_ADAPTER)
     given_type, output_type, metadata_type = types_of(kind, vars(module), adapter)
+    asked = asked_types(source, vars(module), adapter)
+
+    def typed(row: dict[str, Any], word: str, name: str, declared: Any) -> Any:
+        return typed_value(row.get(word), declared or asked.get(name), name)
 
     class Context(EvaluatorContext):  # type: ignore[misc]
         """Has of the task's run what the row's columns have, and refuses the rest."""
@@ -47,10 +51,10 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         metadata = row.get("metadata") or {}
         context: Any = Context(
             name=None,
-            inputs=typed_value(row.get("input"), given_type),
-            metadata=typed_value(row.get("metadata"), metadata_type),
-            expected_output=typed_value(row.get("reference"), output_type),
-            output=typed_value(row.get("output"), output_type),
+            inputs=typed(row, "input", "inputs", given_type),
+            metadata=typed(row, "metadata", "metadata", metadata_type),
+            expected_output=typed(row, "reference", "expected_output", output_type),
+            output=typed(row, "output", "output", output_type),
             duration=metadata.get("duration"),
             _span_tree=SpanTreeRecordingError(_NO_SPANS),
             attributes=metadata.get("attributes"),
@@ -83,15 +87,68 @@ def types_of(kind: type, names: dict[str, Any], adapter: Callable[[Any], Any]) -
     return None, None, None
 
 
-def typed_value(value: Any, adapter: Any) -> Any:
+class AskedTypes:
+    """The script's own classes of which it asks by `isinstance` whether a value is one."""
+
+    def __init__(self, kinds: list[type], adapter: Callable[[Any], Any], strict: bool) -> None:
+        self.kinds, self.strict = kinds, strict
+        self._adapters: list[Any] = []
+        for kind in kinds:
+            with contextlib.suppress(Exception):  # pydantic cannot make one
+                self._adapters.append(adapter(kind))
+
+    def validate_python(self, value: Any) -> Any:
+        """The first of these that the value has the fields of; else the value as it is."""
+        for adapter in self._adapters:
+            with contextlib.suppress(Exception):
+                return adapter.validate_python(value)
+        return value
+
+
+def asked_types(source: str, names: dict[str, Any], adapter: Callable[[Any], Any]) -> dict[str, AskedTypes]:
+    """By attribute of the context, the script's own classes that it is asked for: `isinstance(ctx.output, Answer)`."""
+    import ast
+
+    found: dict[str, list[Any]] = {}
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Attribute(attr=name), ast.Tuple(elts=kinds)]):
+                pass
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Attribute(attr=name), kind]):
+                kinds = [kind]
+            case _:
+                continue
+        found.setdefault(name, []).extend(names.get(one.id, dict) for one in kinds if isinstance(one, ast.Name))
+    own = {name: [one for one in kinds if is_own(one, names)] for name, kinds in found.items()}
+    return {name: AskedTypes(kinds, adapter, kinds == found[name]) for name, kinds in own.items() if kinds}
+
+
+def is_own(kind: Any, names: dict[str, Any]) -> bool:
+    """Whether it is a class that the script defines."""
+    return isinstance(kind, type) and kind.__module__ == names.get("__name__")
+
+
+def typed_value(value: Any, adapter: Any, name: str = "output") -> Any:
     """A row's object as what the task would have returned: of the declared type, else with its keys as attributes."""
     if not isinstance(value, dict | list):
         return value
     if adapter is not None:
         with contextlib.suppress(Exception):  # such as a row without one of its fields
-            if not isinstance(found := adapter.validate_python(value), dict):
+            if (found := adapter.validate_python(value)) is not value and not isinstance(found, dict):
                 return found
+    if isinstance(adapter, AskedTypes) and adapter.strict and isinstance(value, dict):
+        kinds = " or ".join(one.__name__ for one in adapter.kinds)
+        fields = "; ".join(f"{one.__name__} has {', '.join(fields_of(one))}" for one in adapter.kinds if fields_of(one))
+        raise TypeError(
+            f"the script asks by isinstance whether ctx.{name} is {kinds}, and the row has an object of "
+            f"{', '.join(map(str, value))}, which is none{'; ' if fields else ''}{fields}"
+        )
     return with_attributes(value)
+
+
+def fields_of(kind: Any) -> list[str]:
+    """The fields that make an instance of a data class or a model."""
+    return [*(getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None) or ())]
 
 
 def result(value: Any) -> Any:

@@ -185,7 +185,7 @@ def _program(evaluator: Evaluator) -> str:
 DIALECT = ForeignDialect(
     name="openai",
     title="a grader of OpenAI",
-    version=4,
+    version=5,
     read=_read,
     program=_program,
     marks='one is `grade(sample, item)`, which reads `sample["output_text"]`',

@@ -86,14 +86,17 @@ def test_without_a_direction_the_line_to_add_is_shown(rows: Path) -> None:
             (one, True)
             for one in ("word_error_rate", "wer", "editDistance", "levenshtein", "perplexity", "rmse", "loss")
         ),
+        *((one, True) for one in ("toxicity_score", "hasViolation", "hallucination_score", "false_positive_rate")),
         *((one, False) for one in ("overlap", "levenshtein_ratio", "edit_similarity", "answer_score", "computer")),
+        *((one, False) for one in ("no_violation", "hallucination_free", "error_handling", "non_toxic_share")),
     ],
 )
 def test_the_direction_of_an_error_or_a_distance_is_to_minimize(rows: Path, name: str, lower: bool) -> None:
     (rows / "plain.py").write_text(f"def {name}(output, reference):\n    return float(len(output))\n")
     text = evalcell("run", f"plain.py:{name}", "rows.jsonl", COLUMNS="200").stdout
     assert f'direction = "{"minimize" if lower else "maximize"}"}}' in text
-    assert ('or "minimize" where lower is better' in text) is not lower
+    other = 'or "maximize" where higher is better' if lower else 'or "minimize" where lower is better'
+    assert other in text
 
 
 def test_the_line_to_add_scores_the_label_that_says_that_all_is_well(rows: Path) -> None:
@@ -108,6 +111,15 @@ def test_the_line_to_add_scores_the_label_that_says_that_all_is_well(rows: Path)
         assert labels in evalcell("run", "plain.py", "few.jsonl").stdout
     (rows / "plain.py").write_text("def evaluate(output):\n    return 'wrong'\n")
     assert 'labels = {"wrong" = 0}' in evalcell("run", "plain.py", "few.jsonl").stdout
+    (rows / "plain.py").write_text("def has_violation(output):\n    return len(output) > 4\n")
+    text = evalcell("run", "plain.py:has_violation", "few.jsonl", COLUMNS="200").stdout
+    assert 'labels = {"False" = 1, "True" = 0}' in text
+    assert "with 1 for the label that is good" in text
+    (rows / "plain.py").write_text("def evaluate(output):\n    return 'toxic' if len(output) > 4 else 'neutral'\n")
+    (rows / "few.jsonl").write_text("\n".join(lines))
+    text = evalcell("run", "plain.py", "few.jsonl", COLUMNS="200").stdout
+    assert 'labels = {"neutral" = 1, "toxic" = 0}' in text
+    assert "with 1 for the label that is good" in text
 
 
 def test_nothing_in_a_row_reaches_the_terminal(rows: Path) -> None:

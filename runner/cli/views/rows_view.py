@@ -25,7 +25,22 @@ LINES = 6
 DIFFERENCES = 4
 """Places of JSON that are shown."""
 _GOOD = frozenset(
-    ("true", "yes", "y", "pass", "passed", "correct", "right", "good", "ok", "valid", "relevant", "equal")
+    (
+        "true",
+        "yes",
+        "y",
+        "pass",
+        "passed",
+        "correct",
+        "right",
+        "good",
+        "ok",
+        "valid",
+        "relevant",
+        "equal",
+        "safe",
+        "clean",
+    )
 )
 _BAD = frozenset(
     ("false", "no", "n", "fail", "failed", "incorrect", "wrong", "bad", "invalid", "irrelevant", "unequal")
@@ -63,17 +78,18 @@ def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
     mark = COMMENTS[evaluator.language]
     name, config = next(iter(evaluator.outputs.items()), ("", None))
     table = f"outputs.{name}" if name else "output"
+    lower = any(map(is_lower_better, (name, evaluator.called, *([] if name else [evaluator.name]))))
     if summary.count:
         kind = "continuous" if config is None else config.kind
-        lower = any(map(is_lower_better, (name, evaluator.called, *([] if name else [evaluator.name]))))
         line = f'{table} = {{kind = "{kind}", direction = "{"minimize" if lower else "maximize"}"}}'
-        either = "" if lower else ', or "minimize" where lower is better'
+        either = f', or "{"maximize" if lower else "minimize"}" where {"higher" if lower else "lower"} is better'
     else:
         own = list(summary.labels)[:4]
         pair = next((pair for pair in _TRUTHS if pair >= {*own}), None)  # one may be in no row
-        labels = sorted(pair or own, key=_rank)
-        scores = [f"{json.dumps(one)} = {int(n == 0 and _rank(one) < 2)}" for n, one in enumerate(labels)]
-        line, either = f'{table} = {{kind = "categorical", labels = {{{", ".join(scores)}}}}}', ""
+        labels = sorted(pair or own, key=lambda one: 2 - _rank(one) if lower else _rank(one))
+        scores = [f"{json.dumps(one)} = {int(n == 0 and (lower or _rank(one) < 2))}" for n, one in enumerate(labels)]
+        line = f'{table} = {{kind = "categorical", labels = {{{", ".join(scores)}}}}}'
+        either = ", with 1 for the label that is good, and 0 for one that is bad" if lower or _rank(labels[0]) else ""
     why = "Which scores are the worst is not known." if summary.count else "Which labels are the worst is not known."
     where = "below [tool.evalcell] in its header" if config is not None else "in a header"
     words = f"{why} Say it in the script, {where}{either}:"
@@ -89,7 +105,7 @@ _TRUTHS = ({"True", "False"}, {"true", "false"})
 def _rank(label: str) -> int:
     """0 for a label that says by its name that all is well, 2 for one that says the opposite, 1 for others."""
     word = label.strip().casefold()
-    return 0 if word in _GOOD else 2 if word in _BAD else 1
+    return 0 if word in _GOOD else 2 if word in _BAD or is_lower_better(word) else 1
 
 
 def _row(row: ShownRow, width: int) -> Iterator[RenderableType]:

@@ -243,13 +243,23 @@ _LOWER = re.compile(
     r"(^|_)(wer|cer|ter|mae|mse|rmse|mape|loss|losses|errors?|err|perplexity|ppl|distances?|dist|edits?|levenshtein|"
     r"hamming|brier|latency)(_|$)"
 )
+_HARM = re.compile(
+    r"toxic|violat|hallucinat|harmful|unsafe|offens|profan|misinform|(^|_)(error_rates?|bias|leaks?|leakage|mistakes?|"
+    r"fpr|fnr|false_(positives?|negatives?)|failures?|failure_rate|refusals?|jailbreaks?)(_|$)"
+)
+"""What nobody wants more of, whatever it is counted in."""
+_FREE = re.compile(
+    r"free|(^|_)(no|non|without|not|anti|avoids?|avoided|avoidance|resist\w*|recover\w*|handling)(_|$)|detect"
+)
 _HIGHER = re.compile(r"sim|ratio|accura|score|match|correct|overlap|reward|free|(^|_)(no|without)_")
 
 
 def is_lower_better(name: str) -> bool:
-    """Whether a score's name says that a lower one is better: an error rate, a distance, a loss."""
+    """Whether a score's or label's name says that less of it is better: an error rate, a distance, a violation."""
     plain = plain_name(name)
-    return _LOWER.search(plain) is not None and _HIGHER.search(plain) is None
+    if _HARM.search(plain):
+        return _FREE.search(plain) is None and re.search(r"accura|correct", plain) is None
+    return _LOWER.search(plain) is not None and _HIGHER.search(plain) is None and _FREE.search(plain) is None
 
 
 def plain_name(name: str) -> str:

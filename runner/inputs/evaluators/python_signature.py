@@ -56,6 +56,19 @@ ALONE = Signature(
 """Of a script that has `aggregate` alone: its rows carry what its header maps, and these where they have them."""
 
 
+def _of_hub(node: ast.ClassDef) -> str:
+    """What to write for a metric of Hugging Face's `evaluate`, which is given the values of all rows."""
+    own = next((one for one in node.body if isinstance(one, FunctionNode) and one.name == "_compute"), None)
+    if own is None or len(own.args.args) < 3:
+        return ""
+    names = [one.arg for one in own.args.args[1:3]]
+    given = ", ".join(f"{name}=[{role}]" for name, role in zip(names, ("output", "reference"), strict=True))
+    return (
+        f"add `def score(output, reference): return {node.name}._compute(None, {given})` to the script, and name "
+        "`score`: of Hugging Face's metrics `_compute` takes lists of all rows, here of one"
+    )
+
+
 def read_signature(source: str, where: str) -> Signature:
     """The parameters of the `evaluate` and of the `aggregate` that a script ends up with. Raises EvaluatorError."""
     tree = parse(source, where)
@@ -74,8 +87,10 @@ def read_signature(source: str, where: str) -> Signature:
         return ALONE._replace(docstring=_docstring(tree, whole_dataset), aggregate=aggregate)
     if found is None:
         raise NoFunctionError(where, _near_miss(tree, functions), DEFINE)
-    if isinstance(found, ast.Import | ast.ImportFrom) and functions:  # such as Hugging Face's package of that name
-        raise NoFunctionError(where, f" of its own (line {found.lineno} imports one)", DEFINE)
+    classes = [node for _, node in definitions(tree.body) if isinstance(node, ast.ClassDef)]
+    if isinstance(found, ast.Import | ast.ImportFrom) and (functions or classes):  # such as Hugging Face's package
+        step = next((step for one in classes if (step := _of_hub(one))), DEFINE)
+        raise NoFunctionError(where, f" of its own (line {found.lineno} imports one)", step)
     if not isinstance(found, CallableNode):
         raise EvaluatorError(
             f"{where}:{getattr(found, 'lineno', 1)}: the parameters of this `evaluate` cannot be seen "

@@ -8,6 +8,7 @@ import pytest
 
 import evalcell
 from runner.core.errors import EvaluatorError, MappingError
+from runner.core.types import InputMapping
 
 ROWS = [{"output": "a", "reference": "a"}, {"output": "b", "reference": "c"}]
 BY_NAME = "({ output, reference }) => output === reference"
@@ -61,6 +62,8 @@ def test_each_export_is_called_as_it_is_written(tmp_path: Path, source: str, ent
     [
         "module.exports = (output, { vars }) => output === vars.reference;\n",
         "function evaluate(output, { vars }) { return output === vars.reference; }\nmodule.exports = evaluate;\n",
+        "exports.evaluate = (output, context) => output === context.vars.reference;\n",
+        "module.exports = { evaluate: (output, { vars }) => output === vars.reference, other: (a, b) => 1 };\n",
     ],
 )
 def test_an_assertion_stays_one(tmp_path: Path, source: str) -> None:
@@ -114,3 +117,36 @@ def test_an_evaluate_that_has_a_column_is_the_one(tmp_path: Path) -> None:
     with pytest.raises(MappingError, match="no column for `loader`") as caught:
         evalcell.evaluate(path, [{"prediction": "a", "answer": "a"}])
     assert "exact" not in str(caught.value)
+
+
+def test_a_braintrust_scorer_may_take_settings_with_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "script.ts"
+    path.write_text(
+        'import type { Scorer } from "autoevals";\n'
+        "export const contains: Scorer<string, { strict?: boolean }> = ({ output, expected, strict = false }) => "
+        "({ name: 'contains', score: Number(strict ? output === expected : output.includes(expected)) });\n"
+    )
+    rows = [{"output": "a", "reference": "a"}, {"output": "ab", "reference": "a"}]
+    assert [one.score for one in evalcell.evaluate(path, rows).results] == [1, 1]
+    strict = InputMapping(literals={"strict": True})
+    assert [one.score for one in evalcell.evaluate(path, rows, mapping=strict).results] == [1, 0]
+
+
+_HUB = """\
+import evaluate
+class Contains(evaluate.Metric):
+    def _compute(self, predictions, references, ignore_case=True):
+        return sum(r in p for p, r in zip(predictions, references)) / len(predictions)
+"""
+
+
+def test_a_metric_of_hugging_face_is_told_how_to_judge_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(_HUB)
+    rows = [{"output": "ab", "reference": "a"}, {"output": "b", "reference": "a"}]
+    with pytest.raises(EvaluatorError, match=r"no function `evaluate` of its own \(line 1 imports one\)") as caught:
+        evalcell.evaluate(path, rows)
+    line = str(caught.value).partition("add `")[2].partition("`")[0]
+    stand_in = "class evaluate:\n    class Metric: ...\n"  # the package is not what is tried
+    path.write_text(f"{_HUB.replace('import evaluate', stand_in)}\n{line}\n")
+    assert [one.score for one in evalcell.evaluate(f"{path}:score", rows).results] == [1, 0]

@@ -11,7 +11,7 @@ from runner.core.text import describe
 from runner.core.types import Parameter
 from runner.inputs.evaluators.foreign.module import PATTERN, Class, ModuleFunction, ScriptModule
 from runner.inputs.evaluators.typescript.members import members_named, methods_of
-from runner.inputs.evaluators.typescript.object_type import pattern_key
+from runner.inputs.evaluators.typescript.object_type import key_and_default, pattern_key
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, TypeScriptModule
 from runner.inputs.evaluators.typescript.signature import read_script
 from sandboxes.deno.modules import CLOSED_MODULES, OPEN, PURE, import_problem
@@ -109,6 +109,7 @@ def _function(script: TypeScriptModule, node: Node, name: str) -> ModuleFunction
         return None
     parameters: list[Parameter] = []
     parts: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     alone = node.child_by_field_name("parameter")
     written = node.child_by_field_name("parameters")
     inside = [alone] if alone is not None else written.named_children if written is not None else []
@@ -118,10 +119,13 @@ def _function(script: TypeScriptModule, node: Node, name: str) -> ModuleFunction
             continue
         text = script.text(pattern, 60) if pattern.type == "identifier" else PATTERN
         if not parameters and pattern.type == "object_pattern":
-            parts = tuple(key for part in pattern.named_children if (key := pattern_key(script, part)))
+            keys = [(key, part) for part in pattern.named_children if (key := pattern_key(script, part))]
+            parts = tuple(key for key, _ in keys)
+            optional = tuple(key for key, part in keys if key_and_default(part)[1])
         required = each.type == "required_parameter" and each.child_by_field_name("value") is None
         parameters.append(Parameter(name=text, required=required or alone is not None))
-    return ModuleFunction(name, tuple(parameters), False, node.start_point.row + 1, parts=parts, node=node)
+    line = node.start_point.row + 1
+    return ModuleFunction(name, tuple(parameters), False, line, parts=parts, optional_parts=optional, node=node)
 
 
 class CommonExports(NamedTuple):

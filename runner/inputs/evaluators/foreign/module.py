@@ -53,6 +53,8 @@ class ModuleFunction(NamedTuple):
     docstring: str = ""
     parts: tuple[str, ...] = ()
     """The keys of its first parameter in JavaScript, where that is taken apart."""
+    optional_parts: tuple[str, ...] = ()
+    """Those of them that have a default."""
     node: Node | None = None
     """Where it stands, in JavaScript."""
 

@@ -101,7 +101,7 @@ def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Di
 def _takes_object(module: ScriptModule, function: ModuleFunction) -> bool:
     parts, names = {*function.parts}, function.names
     if parts or names[:1] == (PATTERN,):
-        return bool(parts & _WORDS) and parts <= _WORDS
+        return bool(parts & _WORDS) and parts - {*function.optional_parts} <= _WORDS
     name = re.escape(names[0]) if len(names) == 1 else ""
     return bool(name) and re.search(rf"(?<![\w$.]){name}[?!]*\.(output|expected)\b", module.source) is not None
 

@@ -10,6 +10,7 @@ from runner.core.text import list_names
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.column_suggestions import is_reference
+from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.evidence import reads_object, row_keys
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule, only
@@ -43,7 +44,10 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
     if module.is_common and not named and function is not None and _takes_row(module, function):
         return None
     if function is None and entry is None and module.is_common and _DEFAULT not in module.values:
-        _refuse_unnamed(module)
+        own = module.called(NAME)  # by its name it is asked for as if it was not
+        function = own if own is not None and len(own.names) == 2 and _takes_context(module, own) else None
+        if function is None:
+            _refuse_unnamed(module)
     if function is None and module.language == "typescript":
         name = entry or _DEFAULT
         own = [_DEFAULT] if entry and "." not in entry else []

@@ -50,8 +50,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
             _refuse_unnamed(module)
     if function is None and module.language == "typescript":
         name = entry or _DEFAULT
-        own = [_DEFAULT] if entry and "." not in entry else []
-        made = {name, *own} & module.values.keys()  # is known when it is run
+        others = [_DEFAULT] if entry and "." not in entry else []
+        made = {name, *others} & module.values.keys()  # is known when it is run
         if made and (entry or not _is_class(module.source)) and (named or module.is_common):
             return DialectMatch(name, signature=f"{name}(output, context)", sure=module.is_common)
     if function is None and entry is None:

@@ -1,10 +1,9 @@
-"""JSON for each row as the standard library writes and reads it, without making an encoder each time."""
+"""JSON as text: encoders of one form each, and texts that stand for their values."""
 
 from __future__ import annotations
 
-from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 from collections.abc import Callable
-from json import JSONDecodeError, JSONDecoder, JSONEncoder
+from json import JSONEncoder
 from typing import Any
 
 
@@ -20,22 +19,7 @@ def writer(*, ascii: bool, compact: bool, nan: bool, sort: bool = False) -> Call
 
     It raises RecursionError for a value that contains itself.
     """
-    item, key = (",", ":") if compact else (", ", ": ")
-    escaped = encode_basestring_ascii if ascii else encode_basestring
-    chunks = make_encoder(None, JSONEncoder().default, escaped, None, key, item, sort, False, nan)
-    join = "".join
-    return lambda value: join(chunks(value, 0))
-
-
-def reader(decoder: JSONDecoder) -> Callable[[str], Any]:
-    """A function like `decoder.decode`."""
-    scan = make_scanner(decoder)  # type: ignore[arg-type]  # a decoder is what it takes
-
-    def read(text: str) -> Any:
-        try:
-            value, end = scan(text, 0)
-        except (StopIteration, JSONDecodeError):  # there may be spaces before it
-            return decoder.decode(text)
-        return value if end == len(text) else decoder.decode(text)
-
-    return read
+    separators = (",", ":") if compact else (", ", ": ")
+    return JSONEncoder(
+        ensure_ascii=ascii, check_circular=False, allow_nan=nan, sort_keys=sort, separators=separators
+    ).encode

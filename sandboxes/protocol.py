@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn, TypeGuard
 from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
 from sandboxes.guest.supervisor.driver import CallBounds
 from sandboxes.hints import BOX, Failure, Place, next_step
-from sandboxes.json_text import JsonText, reader, writer
+from sandboxes.json_text import JsonText, writer
 from sandboxes.raw import Raw as Raw
 from sandboxes.text import clean
 from sandboxes.wording import Setting
@@ -90,22 +90,16 @@ def load_request(script: Script, limits: Limits) -> bytes:
 def call_request(call: Call, limits: Limits) -> bytes | Execution:
     """The request for a call, or its execution if the arguments are not JSON."""
     try:
-        end, seed = _bounds(limits.output, limits.result), call.seed
-        if not call.positional and type(seed) is int:  # as most
-            return f'{{"positional":[],"arguments":{_write(call.arguments)},"seed":{seed},{end}'.encode()
-        if call.positional and any(isinstance(value, JsonText) for value in call.positional):
-            values = ",".join(value if isinstance(value, JsonText) else _write(value) for value in call.positional)
-            rest = _write({"arguments": call.arguments, "seed": seed})[1:-1]
-            return f'{{"positional":[{values}],{rest},{end}'.encode()
-        body = {"positional": call.positional, "arguments": call.arguments, "seed": seed}
-        return f"{_write(body)[:-1]},{end}".encode()
+        values = [value if isinstance(value, JsonText) else _write(value) for value in call.positional]
+        text, end = _write({"arguments": call.arguments, "seed": call.seed}), _end(limits.output, limits.result)
+        return f'{{"positional":[{",".join(values)}],{text[1:-1]},{end}'.encode()
     except (TypeError, ValueError, RecursionError) as e:
         why = ScriptError(type="Arguments", message=f"the arguments cannot be sent as JSON: {clean(str(e), TEXT)}")
         return Execution(call=call.id, status="error", error=why)
 
 
 @lru_cache(16)
-def _bounds(output: int, result: int) -> str:
+def _end(output: int, result: int) -> str:
     """The end of a request, which is the same for all calls."""
     return _write({"output": output, "flood": Limits(output=output).flood, "result": result})[1:]
 
@@ -132,10 +126,6 @@ def execution(
         return _death_execution(raw, limits, deaths[raw.how])
     try:
         reply = _read(raw.payload.decode())
-        if type(reply) is dict and reply.get("status") == "ok" and len(raw.payload) - _FRAME <= limits.result:
-            said = reply.get("said") or reply.get("output") if raw.output is None else raw.said or raw.output
-            if not said:  # as by most calls
-                return _value(raw, reply.get("value"))
         return _read_reply(raw, reply, limits, place)
     except (ValueError, RecursionError) as e:  # JSONDecodeError, UnicodeDecodeError, an int with too many digits
         told = f"the value that {entrypoint} returned cannot be read: {clean(str(e), 200)}"
@@ -154,22 +144,7 @@ def _finite(digits: str) -> float:
 
 
 _write = writer(ascii=True, compact=True, nan=True)
-_read = reader(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite))
-
-
-def _value(raw: Raw, value: Any) -> Execution:
-    """The execution of a call that returned a value and printed nothing."""
-    return Execution.trusted(
-        {
-            "call": raw.call,
-            "status": "ok",
-            "value": value,
-            "error": None,
-            "output": "",
-            "truncated": False,
-            "duration": raw.duration,
-        }
-    )
+_read = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
 
 
 def _read_reply(raw: Raw, reply: Any, limits: Limits, place: Place) -> Execution:

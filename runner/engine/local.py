@@ -17,8 +17,7 @@ from runner.engine.compatibility import refuse_unfit
 from runner.engine.loading import Loading, load_evaluator
 from runner.engine.ordered_results import most_waiting, take_results
 from runner.engine.prefetch import Prefetcher
-from runner.engine.row import ResultSource, Row
-from runner.engine.rows import Keep, RowFactory
+from runner.engine.rows import Keep, ResultSource, Row, RowFactory
 from runner.engine.scoring.outcome import ResultFactory
 from runner.inputs.evaluators.call_inputs import Fill, Hash, fill_and_hash
 from sandboxes.base import Call, Execution, Limits, Sandbox
@@ -212,7 +211,7 @@ class _Scoring:
                     return self._unknown(batch) if batch else None
                 seen += len(rows)
                 self._window.extend(rows)
-                self._chars += sum(row.kept_size for row in rows)
+                self._chars += sum([row.kept_size for row in rows])
                 wanted = [row for row in rows if row.result is None]
                 batch += wanted if self._fixed or self._known is None else self._unknown(wanted)
                 if len(batch) < seen:

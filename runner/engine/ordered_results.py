@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from runner.core.types import Result
-from runner.engine.row import Row
+from runner.engine.rows import Row
 
 _ROWS, _CHARS = 4096, 32_000_000
 _RUN_ROWS, _RUN_CHARS = 16, 64_000  # for each of many runs at once, as on a cluster: a slow one holds up all others

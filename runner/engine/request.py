@@ -18,7 +18,7 @@ from runner.core.types import Case, Evaluator, Result
 from runner.engine.aggregate import Aggregation
 from runner.engine.compatibility import refuse_unfit
 from runner.engine.local import Watch, score_grouped
-from runner.engine.row import ResultSource
+from runner.engine.rows import ResultSource
 from runner.inputs.datasets.column_notes import default_notes, misfit_notes, setting_notes
 from runner.inputs.datasets.dataset import Dataset, open_dataset
 from runner.inputs.datasets.frames import FrameRows

@@ -11,7 +11,7 @@ from runner.core.errors import FailedRowsError
 from runner.core.types import Case, Result
 from runner.engine.local import Watch
 from runner.engine.request import PreparedRun, Rows
-from runner.engine.row import ResultSource
+from runner.engine.rows import ResultSource
 from runner.engine.scoring.causes import Causes
 from runner.engine.scoring.summary import Summary
 from runner.engine.threads import DaemonCall

@@ -143,7 +143,7 @@ class Lane:
         """One Raw for each request, in groups. Closing it early stops what runs. Raises SandboxLostError."""
         calls = [(r.random, len(r.text)) for r in requests]
         header = {"do": "run", "program": program, "bounds": list(bounds), "shared": shared, "calls": calls}
-        return self._ask(header, b"".join(r.text for r in requests), [r.call for r in requests])
+        return self._ask(header, b"".join([r.text for r in requests]), [r.call for r in requests])
 
     async def forget(self, program: int) -> None:
         self.programs.discard(program)

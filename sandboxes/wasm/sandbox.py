@@ -28,17 +28,31 @@ from sandboxes.base import (
 from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.protocol import load_request
+from sandboxes.hints import WASM
+from sandboxes.protocol import DEATHS, Death, call_request, execution, load_request, longest
 from sandboxes.refusals import refuse_language
 from sandboxes.shield import every, finish
-from sandboxes.wasm.calls import bounds, call_request, execution
-from sandboxes.wasm.frames import Request
+from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.lanes import Lane
 from sandboxes.wasm.native_code import PARTS, NativeCode, compile_part, guest_file, wasmtime_version
 from sandboxes.wasm.reset import Reset
 
 if find_spec("wasmtime") is None:  # only workers import it
     raise ImportError("No module named 'wasmtime'")
+
+MOST_MEMORY = 4 << 30
+"""In bytes; a 32-bit WebAssembly memory cannot be larger."""
+
+DEATHS_HERE = DEATHS | {
+    "stack": Death("crash", "StackOverflow", "its recursion used up the interpreter's stack: nested too deeply"),
+    "trap": Death(
+        "crash",
+        "Crash",
+        "the interpreter stopped ({why}): the script broke it, or asked for what this sandbox does not have "
+        "(files, network, threads, processes)",
+    ),
+    "unreadable": Death("crash", "Crash", "the script broke the interpreter's memory: {why}"),
+}
 
 PATIENCE = 0.05
 """Seconds that a program's callers wait in sum before another lane loads it: a start costs more than a few rows."""
@@ -214,6 +228,12 @@ def _refuse_few_addresses() -> None:
         )
 
 
+def bounds(limits: Limits, loading: bool = False) -> Bounds:
+    """The limits, as a worker keeps them."""
+    timeout = limits.load_timeout if loading else limits.timeout
+    return Bounds(timeout, min(limits.memory, MOST_MEMORY), longest(limits), None if loading else limits.cpu)
+
+
 class WasmProgram(GroupedProgram):
     """A script; each lane loads it when it first runs a batch of it."""
 
@@ -232,7 +252,7 @@ class WasmProgram(GroupedProgram):
                 raise
             await self._sandbox.renew(lane)
             raw = await lane.load(self.number, self._text, limits)
-        return execution(raw, self._limits, self._entrypoint, loading=True)
+        return execution(raw, self._limits, self._entrypoint, loading=True, deaths=DEATHS_HERE, place=WASM)
 
     async def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution]]:
         if self.loaded.status != "ok":
@@ -240,11 +260,11 @@ class WasmProgram(GroupedProgram):
             return
         requests: list[Request] = []
         for call in calls:
-            made = call_request(call, limits)
-            if isinstance(made, Execution):
-                yield (made,)
+            text = call_request(call, limits)
+            if isinstance(text, Execution):
+                yield (text,)
             else:
-                requests.append(made)
+                requests.append(Request(call.id, call.seed, text))
         lost: SandboxLostError | None = None
         while requests:
             async with self._sandbox.lane(self.number) as lane:
@@ -266,7 +286,9 @@ class WasmProgram(GroupedProgram):
                     async with contextlib.aclosing(run) as groups:
                         async for raws in groups:
                             done += len(raws)
-                            yield [execution(raw, limits, self._entrypoint) for raw in raws]
+                            yield [
+                                execution(raw, limits, self._entrypoint, deaths=DEATHS_HERE, place=WASM) for raw in raws
+                            ]
                 except SandboxLostError as e:  # the caller may try that call by itself; those after it had not begun
                     if not self._sandbox.is_open:
                         raise

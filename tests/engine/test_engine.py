@@ -13,7 +13,7 @@ import pytest
 from runner.core.types import Case, Result
 from runner.engine.batches import shared_batch
 from runner.engine.local import load_as_long, score
-from runner.engine.row import seed_of
+from runner.engine.rows import seed_of
 from sandboxes.base import Call, Execution, Limits, SandboxConfig
 from sandboxes.fake import FakeProgram, FakeSandbox, ok
 from tests.engine.scripted import SCRIPT, Custom, case, echo, fake, rows, scored

@@ -13,8 +13,8 @@ from runner import evaluate, parity
 from runner.core.errors import InputError
 from runner.core.types import Result, ResultError, Score
 from runner.engine.local import score
-from runner.engine.row import seed_of
-from runner.engine.scoring.repeats import join_repeats, mean
+from runner.engine.rows import seed_of
+from runner.engine.scoring.run_totals import join_repeats, mean
 from sandboxes import SandboxConfig
 from sandboxes.base import Call, Execution
 from tests.cli.commands import evalcell

@@ -13,16 +13,14 @@ import tracemalloc
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from runner.core.errors import OutputError
-from runner.core.types import Outcome, Result, ResultError, Score
+from runner.core.types import Result, ResultError, Score
 from runner.results.output.files import ResultsFiles, WriteError
-from runner.results.output.result_rows import ResultLines, as_row, encode_row
+from runner.results.output.result_rows import as_row
 from runner.results.output.row_cells import Layout
 
 FORMATS = ["jsonl", "json", "csv", "parquet"]
@@ -85,39 +83,6 @@ def test_a_row_has_these_keys_in_this_order() -> None:
     several = result(outputs={"a": Score(score=1.0), "b": Score(label="x")})
     assert list(as_row(several, PLAIN))[-1] == "outputs"
     assert as_row(several, PLAIN)["outputs"]["b"] == {"label": "x", "score": None, "explanation": None}
-
-
-texts = st.text(max_size=9)
-numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 9).map(float)
-results = st.builds(
-    Result,
-    id=texts,
-    number=st.just(1),
-    repeat=st.integers(1, 9),
-    evaluator=texts,
-    version=texts,
-    sandbox=texts,
-    given=st.none() | texts,
-    outcome=st.sampled_from(get_args(Outcome)),
-    label=st.none() | texts,
-    score=numbers,
-    explanation=st.none() | texts,
-    outputs=st.dictionaries(texts, st.builds(Score, label=st.none() | texts, score=numbers), max_size=2),
-    error=st.none() | st.builds(ResultError, kind=st.just("raised"), message=texts),
-    stdout=texts,
-    duration_ms=st.floats(0, 1e9),
-    cached=st.booleans(),
-    row=st.dictionaries(texts, texts | st.integers() | st.lists(texts), max_size=2),
-)
-
-
-@pytest.mark.rotating("long tests", "data")
-@given(st.lists(results), st.booleans(), st.booleans())
-def test_a_line_is_the_row_as_json(several: list[Result], repeats: bool, cached: bool) -> None:
-    layout = Layout(repeats=repeats, cached=cached)
-    lines = ResultLines(layout)
-    for one in several:  # of several evaluators, too, as the first one's would be kept
-        assert lines.encoded(one) == encode_row(as_row(one, layout))
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "parquet"])

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from runner.core.types import Categorical, Continuous, Freeform, OutputConfig
 from runner.engine.scoring.foreign import normalize_foreign
-from runner.engine.scoring.normalize import TEXT_LIMIT, InvalidResultError, NormalValue, normalize
-from runner.engine.scoring.usual import usual
+from runner.engine.scoring.normalize import TEXT_LIMIT, InvalidResultError, NormalValue, normalize, usual
 
 OUTPUTS: dict[str, dict[str, OutputConfig]] = {
     "none": {},

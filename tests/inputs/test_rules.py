@@ -24,7 +24,7 @@ from runner.core.types import Case, Continuous, Evaluator, InputMapping, Outcome
 from runner.engine.scoring.failure_limits import parse_most
 from runner.engine.scoring.gates import judge, parse_gate
 from runner.engine.scoring.normalize import InvalidResultError, normalize
-from runner.engine.scoring.repeats import Repeats
+from runner.engine.scoring.run_totals import Repeats
 from runner.engine.scoring.tally import Tally
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.rows import RowReading, cases_from_rows

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, Status
-from sandboxes.protocol import Raw
-from sandboxes.wasm import calls as wasm
+from sandboxes.protocol import Raw, execution
+from sandboxes.wasm.sandbox import DEATHS_HERE
 from tests.sandboxes.backends import BACKENDS, LIMITS
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.scripts import CLEAN, DISTANCE
@@ -100,7 +100,9 @@ reply_bytes = st.binary() | st.lists(tokens, max_size=9).map(b"".join) | forged.
 @example(b'{"said":0,"output":"","status":"ok","value":NaN}', False, None, 0)
 @example(b'{"said":0,"output":"","status":"ok","value":' + b"9" * 5000 + b"}", False, None, 0)
 def test_any_reply_is_some_execution(payload: bytes, loading: bool, output: bytes | None, said: int) -> None:
-    found = wasm.execution(Raw(7, "reply", payload, 0.1, output, said), TIGHT, "evaluate", loading)
+    found = execution(
+        Raw(7, "reply", payload, 0.1, output, said), TIGHT, "evaluate", loading=loading, deaths=DEATHS_HERE
+    )
     assert (found.call, found.duration) == (7, 0.1)
     assert (found.error is None) == (found.status == "ok")
     assert found.status == "ok" or found.value is None
@@ -118,7 +120,7 @@ def test_any_reply_is_some_execution(payload: bytes, loading: bool, output: byte
     output=caught,
 )
 def test_any_end_is_some_execution(how: str, payload: bytes, output: bytes | None) -> None:
-    found = wasm.execution(Raw(7, how, payload, 0.1, output, 100), TIGHT, "evaluate")
+    found = execution(Raw(7, how, payload, 0.1, output, 100), TIGHT, "evaluate", deaths=DEATHS_HERE)
     assert len(found.output.encode()) <= TIGHT.output
     assert found.status != "ok"
     assert found.error
@@ -153,6 +155,6 @@ def test_any_script_loads_and_runs_or_fails_in_order(host: Driven, source: str) 
     told = host.ask({"source": source, "batches": [("call", [CLEAN] * 2)], "limits": TIGHT.model_dump()})
     assert "raised" not in told, told["raised"]
     assert [e["call"] for e in told["batches"][0]] == [0, 1]
-    for execution in (told["loaded"], *told["batches"][0]):
-        assert (execution["error"] is None) == (execution["status"] == "ok")
+    for one in (told["loaded"], *told["batches"][0]):
+        assert (one["error"] is None) == (one["status"] == "ok")
     assert told["clean"][0]["value"]["score"] == DISTANCE

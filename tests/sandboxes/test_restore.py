@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Limits
-from sandboxes.protocol import load_request
-from sandboxes.wasm.calls import bounds, call_request
+from sandboxes.protocol import call_request, load_request
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.frames import Request
 from sandboxes.wasm.fresh import Fresh, NewInstances, RestoredPages
@@ -22,6 +21,7 @@ from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.restore import _REGIONS as REGIONS
 from sandboxes.wasm.restore import PAGE, PageMap, restores_pages
+from sandboxes.wasm.sandbox import bounds
 from tests.scripts import python
 
 pytestmark = pytest.mark.skipif(not restores_pages(), reason="there is no page map here")
@@ -36,7 +36,7 @@ def values(source: str, count: int, look: Callable[[Fresh], None] = lambda _: No
         guests = Guests(engine, "auto")
         assert guests.load(1, load_request(python(source), limits), bounds(limits, loading=True)).how == "reply"
         asked = [call_request(Call(id=n, arguments={"x": n}), limits) for n in range(count)]
-        requests = [each for each in asked if isinstance(each, Request)]
+        requests = [Request(n, None, text) for n, text in enumerate(asked) if isinstance(text, bytes)]
         found = [json.loads(raw.payload)["value"] for raw in guests.run(1, requests, bounds(limits), shared=False)]
         look(guests._programs[1])
         guests.close()

@@ -17,11 +17,11 @@ import wasmtime
 
 from sandboxes import Call, Execution, Limits
 from sandboxes.cache import keep
-from sandboxes.protocol import Raw
-from sandboxes.wasm import calls as wasm
+from sandboxes.protocol import Raw, execution
 from sandboxes.wasm.engine import Engine, configure
 from sandboxes.wasm.instance import Instance, ReplyError
 from sandboxes.wasm.native_code import compile_guest, compile_part
+from sandboxes.wasm.sandbox import DEATHS_HERE
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate
 from tests.sandboxes.hostile.scripts import ATTACK
 from tests.sandboxes.hosts import attack, said_by, start
@@ -297,7 +297,7 @@ def test_trap_14_the_edges_of_memory_can_be_read_and_written(instance: Instance)
     ],
 )  # fmt: skip
 def test_trap_14_a_forged_reply_is_some_execution(reply: Any) -> None:
-    found = wasm.execution(Raw(7, "reply", json.dumps(reply).encode(), 0.1), LIMITS, "evaluate")
+    found = execution(Raw(7, "reply", json.dumps(reply).encode(), 0.1), LIMITS, "evaluate", deaths=DEATHS_HERE)
     assert isinstance(found, Execution)
     assert found.call == 7
     assert (found.error is None) == (found.status == "ok")

@@ -17,10 +17,9 @@ import pytest
 from sandboxes import Call, Execution, Limits, SandboxError, SandboxLostError
 from sandboxes.cache import keep
 from sandboxes.guest.supervisor import procfs
-from sandboxes.protocol import load_request
+from sandboxes.protocol import call_request, load_request
 from sandboxes.wasm import compiler
 from sandboxes.wasm.boot import boot
-from sandboxes.wasm.calls import bounds, call_request
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.frames import Request
 from sandboxes.wasm.fresh import NewInstances
@@ -29,7 +28,7 @@ from sandboxes.wasm.image import Image
 from sandboxes.wasm.instance import Instance
 from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.reset import Reset
-from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox, bounds
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, calls, evaluate, run
 from tests.sandboxes.hosts import said_by
 from tests.scripts import python
@@ -55,9 +54,9 @@ def test_a_host_that_is_slow_after_the_script_was_loaded_raises_nothing(monkeypa
         guests = Guests(engine, "auto")
         how = guests.load(1, load_request(script, limits), bounds(limits, loading=True)).how
         if how == "reply":
-            asked = call_request(Call(id=1), limits)
-            assert isinstance(asked, Request)
-            (raw,) = guests.run(1, [asked], bounds(limits), shared=False)
+            text = call_request(Call(id=1), limits)
+            assert isinstance(text, bytes)
+            (raw,) = guests.run(1, [Request(1, None, text)], bounds(limits), shared=False)
             assert b'"value":1' in raw.payload
         guests.close()
     assert how in ("reply", "timeout")
@@ -172,8 +171,9 @@ def test_a_reply_does_not_wait_until_what_its_call_wrote_is_undone(monkeypatch: 
     with Engine(*compile_guest(print)) as engine:
         guests = Guests(engine, "instance")
         assert guests.load(1, load_request(script, limits), bounds(limits, loading=True)).how == "reply"
-        asked = call_request(Call(id=1, arguments={"x": 1}), limits)
-        assert isinstance(asked, Request)
+        text = call_request(Call(id=1, arguments={"x": 1}), limits)
+        assert isinstance(text, bytes)
+        asked = Request(1, None, text)
         replies = guests.run(1, [asked, asked], bounds(limits), shared=False)
         for before in ([], [True]):
             assert (next(replies).how, undone) == ("reply", before)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Limits
-from sandboxes.protocol import load_request
-from sandboxes.wasm.calls import bounds, call_request
+from sandboxes.protocol import call_request, load_request
 from sandboxes.wasm.engine import Engine
 from sandboxes.wasm.frames import Request
 from sandboxes.wasm.fresh import RestoredPages
 from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.restore import restores_pages
+from sandboxes.wasm.sandbox import bounds
 from tests.sandboxes.backends import BACKENDS, evaluate
 from tests.scripts import python
 
@@ -137,7 +137,7 @@ def test_a_call_writes_few_pages_and_leaves_none_changed(name: str) -> None:
         states = guests._programs[1]
         assert isinstance(states, RestoredPages)
         asked = [call_request(Call(id=n, seed=n, arguments={"x": "a" * n}), limits) for n in range(40)]
-        requests = [each for each in asked if isinstance(each, Request)]
+        requests = [Request(n, n, text) for n, text in enumerate(asked) if isinstance(text, bytes)]
         for _ in guests.run(1, requests, bounds(limits), shared=False):
             pass
         instance = states._spare

@@ -8,8 +8,7 @@ from typing import Any
 
 from runner.core.text import describe
 from runner.core.types import OutputConfig
-from runner.engine.scoring.normalize import ONLY, InvalidResultError, NormalValue, ScoreTuple, normalize
-from runner.engine.scoring.usual import Usual, usual
+from runner.engine.scoring.normalize import ONLY, InvalidResultError, NormalValue, ScoreTuple, Usual, normalize, usual
 from sandboxes.base import Language
 
 MOST = 64

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from runner.core.text import printable, whole
 from runner.core.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
-from runner.engine.scoring.normalize import InvalidResultError, NormalValue, ScoreTuple, normalize
-from runner.engine.scoring.usual import usual
+from runner.engine.scoring.normalize import InvalidResultError, NormalValue, ScoreTuple, normalize, usual
 from runner.inputs.evaluators.at_load import main_hint
 from runner.inputs.evaluators.beside import next_step
 from runner.inputs.evaluators.returns import tuple_step

@@ -191,10 +191,11 @@ class Worst:
 
     def _pair(self, call: Call) -> dict[str, Any]:
         """The output and the reference that the call was given, or what comes first in their place."""
-        positional = dict(zip((p.name for p in self._parameters if p.positional_only), call.positional, strict=False))
+        positional = dict(zip([p.name for p in self._parameters if p.positional_only], call.positional, strict=False))
         given = own_names(positional | call.arguments)
-        first = next((name for name in ("output", *given) if name in given), None)
-        second = next((name for name in ("reference", *given) if name in given and name != first), None)
+        first = "output" if "output" in given else next(iter(given), None)
+        others = [name for name in given if name != first]
+        second = "reference" if "reference" in others else next(iter(others), None)
         return {name: given[name] for name in (first, second) if name is not None}
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from runner.core.text import list_names, printable
@@ -49,15 +50,15 @@ class RowNotes:
         """
         # What a model has written may be a list as text on purpose, but for a table, which has nothing else.
         every, but = iter(rows), declared if table else (*declared, "output")
-        for number, (where, row) in enumerate(every):
+        return chain(self._looked_at(islice(every, _FIRST), columns, but), every)
+
+    def _looked_at(self, rows: Iterable[Any], columns: Collection[str] | None, but: Sequence[str]) -> Iterator[Any]:
+        for where, row in rows:
             if not isinstance(row, RowError):
                 for name, value in row.items():
                     if isinstance(value, str) and value and (columns is None or name in columns) and name not in but:
                         self._lists.setdefault(name, Counter())[kind_of_list(value)] += 1
             yield where, row
-            if number + 1 >= _FIRST:
-                break
-        yield from every
 
     @property
     def every(self) -> list[str]:

@@ -23,7 +23,6 @@ from runner.inputs.datasets.frames import FrameRows
 from runner.inputs.datasets.ids import Ids
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.evaluators.column import Source
-from sandboxes.json_text import reader
 
 MAX_ID = 1000
 """Characters of an id: it stands in every result."""
@@ -49,7 +48,7 @@ Row = tuple[str, "dict[str, Any] | RowError"]
 def parse_json(text: str) -> Any:
     """The value of a JSON text, by RFC 8259 and no further. Raises RowError."""
     try:
-        value = _read(text)
+        value = DECODER.decode(text)
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise RowError(f"not JSON: {error.msg} at {line}column {error.colno}") from None
@@ -95,7 +94,6 @@ def _float(digits: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
-_read = reader(DECODER)
 
 
 def as_json(

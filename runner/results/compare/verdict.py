@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from runner.core.text import rows_of
 from runner.core.types import Direction
 from runner.engine.scoring.interval import Interval, interval, rows_for, unseen
-from runner.engine.scoring.repeats import mean
+from runner.engine.scoring.run_totals import mean
 from runner.results.compare.types import Verdict
 
 FEW = 10

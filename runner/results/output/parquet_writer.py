@@ -41,13 +41,13 @@ class ParquetWriter(Writer[Row]):
 
         self.whole = False
         self._file = open(path, "wb")  # noqa: SIM115  (closed by `close`)
-        self._schema = _schema(self._layout, self._names)
+        self._schema = _schema(self.layout, self._names)
         self._reserve(self._table([]))
         self._parquet = pq.ParquetWriter(self._file, self._schema)
 
     def encode(self, row: Row) -> tuple[Row, int]:
         if self._names:
-            cells = dict(zip(self._names, self._layout.cells(row.get("row", {})), strict=True))
+            cells = dict(zip(self._names, self.layout.cells(row.get("row", {})), strict=True))
             row = {name: value for name, value in row.items() if name != "row"} | cells
         if DIRECTION in row:
             row = row | {DIRECTION: text_cell(row[DIRECTION])}

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from runner.core.types import Result
+from runner.results.output.result_rows import as_row
 from runner.results.output.writers import Writer
 
 _ROWS = 1024  # that may wait to be written
@@ -62,9 +63,11 @@ class Spool:
 
     def add(self, results: Iterable[Result]) -> None:
         """Take results, without waiting."""
-        encoded = [*map(self._writer.encode_result, results)]
-        self._put += sum(size for _, size in encoded)
-        self._waiting.extend(encoded)
+        writer = self._writer
+        for result in results:
+            row = writer.encode(as_row(result, writer.layout))
+            self._put += row[1]
+            self._waiting.append(row)
         if not self._work.is_set():  # setting it takes a lock, for which the thread waits as well
             self._work.set()
 
@@ -121,7 +124,7 @@ class Spool:
             if not rows:
                 return not ending
             self._writer.write([row for row, _ in rows])
-            self._done += sum(size for _, size in rows)
+            self._done += sum([size for _, size in rows])
             self._tell()
             if self._urgent.wait(_PAUSE) and not self._ending:
                 self._urgent.clear()

@@ -25,7 +25,7 @@ from runner.core.types import (
 )
 from runner.engine.batch_program import least_rows
 from runner.engine.batches import SharedBatches
-from runner.engine.row import Row
+from runner.engine.rows import Row
 from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.rows import DECODER
 from sandboxes.base import Model

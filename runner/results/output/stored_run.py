@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runner.core.errors import ResumeError
 from runner.core.text import describe
 from runner.core.types import Evaluator, Result
-from runner.engine.row import Row
+from runner.engine.rows import Row
 from runner.results.output.result_rows import encode_row
 from runner.results.output.stored_rows import RowsPrefix, StoredRow, place, stored_rows
 from sandboxes.base import Sandbox

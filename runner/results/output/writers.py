@@ -13,10 +13,9 @@ from io import FileIO
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
-from runner.core.types import Result
 from runner.results.output.cells import cell
 from runner.results.output.links import open_own
-from runner.results.output.result_rows import ResultLines, Row, as_row, encode_row
+from runner.results.output.result_rows import Row, encode_row
 from runner.results.output.row_cells import DIRECTION, PARTS, Layout, text_cell
 
 E = TypeVar("E")
@@ -32,7 +31,7 @@ class Writer(ABC, Generic[E]):
     """
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+        self.layout = layout
         self.rows = 0
         """Whole rows in the file."""
         self.whole = True
@@ -45,10 +44,6 @@ class Writer(ABC, Generic[E]):
     @abstractmethod
     def encode(self, row: Row) -> tuple[E, int]:
         """A row as `write` wants it, and about how many characters it holds. For any thread."""
-
-    def encode_result(self, result: Result) -> tuple[E, int]:
-        """A result in the same way. For one thread."""
-        return self.encode(as_row(result, self._layout))
 
     @abstractmethod
     def write(self, rows: Sequence[E]) -> None:
@@ -141,7 +136,6 @@ class JsonlWriter(TextWriter):
         super().__init__(layout)
         self._opener = open_own if own else None
         self._kept: tuple[int, int] | None = None
-        self._lines = ResultLines(layout)
 
     def keep(self, bytes: int, rows: int) -> None:
         """Keep so many bytes of the file, which are whole rows. To be called before `open`."""
@@ -161,23 +155,11 @@ class JsonlWriter(TextWriter):
         line = encode_row(row) + b"\n"
         return line, len(line)
 
-    def encode_result(self, result: Result) -> tuple[bytes, int]:
-        line = self._lines.encoded(result) + b"\n"
-        return line, len(line)
-
 
 class JsonWriter(TextWriter):
     """One array."""
 
     _START, _BETWEEN, _END = b"[\n", b",\n", b"\n]\n"
-
-    def __init__(self, layout: Layout) -> None:
-        super().__init__(layout)
-        self._lines = ResultLines(layout)
-
-    def encode_result(self, result: Result) -> tuple[bytes, int]:
-        text = self._lines.encoded(result)
-        return text, len(text)
 
     def encode(self, row: Row) -> tuple[bytes, int]:
         text = encode_row(row)
@@ -192,23 +174,23 @@ class CsvWriter(TextWriter):
     """
 
     def _start(self) -> bytes:
-        layout = self._layout
+        layout = self.layout
         named = [f"{name}.{part}" for name in layout.outputs for part in PARTS]
         return _line([*layout.own, "error_kind", "error_message", "stdout", "duration_ms", *named, *layout.names()])
 
     def encode(self, row: Row) -> tuple[bytes, int]:
         error = row["error"] or {"kind": None, "message": None}
         cells = [
-            *(text_cell(row.get(c)) if c == DIRECTION else row[c] for c in self._layout.own),
+            *(text_cell(row.get(c)) if c == DIRECTION else row[c] for c in self.layout.own),
             error["kind"],
             error["message"],
             row["stdout"],
             row["duration_ms"],
         ]
-        for name in self._layout.outputs:
+        for name in self.layout.outputs:
             score = row.get("outputs", {}).get(name, {})
             cells += [score.get(part) for part in PARTS]
-        line = _line([*cells, *self._layout.cells(row.get("row", {}))])
+        line = _line([*cells, *self.layout.cells(row.get("row", {}))])
         return line, len(line)
 
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from runner.core.errors import InputError, NotComparableError
 from runner.core.text import describe, printable
 from runner.core.types import Evaluator, Freeform, OutputConfig, Result, Show
-from runner.engine.scoring.repeats import join_repeats
+from runner.engine.scoring.run_totals import join_repeats
 from runner.engine.scoring.shown_rows import ShownRows, Worst
 from runner.engine.scoring.summary import GateResult, Summary
 from runner.engine.scoring.tally import Tally

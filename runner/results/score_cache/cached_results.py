@@ -16,7 +16,7 @@ from runner.core.version import installed_version
 from runner.engine.batch_program import is_batched, least_rows
 from runner.engine.batches import SharedBatches
 from runner.engine.request import PreparedRun
-from runner.engine.row import ResultSource, Row
+from runner.engine.rows import ResultSource, Row
 from runner.results.output.digests import digests
 from runner.results.output.stored_rows import StoredScore, contradiction
 from runner.results.score_cache.randomness import asks_of_files, draws

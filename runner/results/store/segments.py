@@ -18,7 +18,7 @@ from typing import NamedTuple, get_args
 
 from runner.core.types import ErrorKind, Outcome, Result
 from runner.engine.scoring.tally import label_key
-from runner.results.output.result_rows import ResultLines
+from runner.results.output.result_rows import as_row, encode_row
 from runner.results.output.row_cells import PLAIN, Layout
 from runner.results.store.errors import SegmentError
 
@@ -73,7 +73,7 @@ class SegmentBuilder:
 
     def __init__(self, first: int = 1, layout: Layout = PLAIN) -> None:
         self._first = first
-        self._encoded = ResultLines(layout).encoded
+        self._layout = layout
         self._start()
 
     def _start(self) -> None:
@@ -87,7 +87,7 @@ class SegmentBuilder:
         """Add the next result."""
         if not self._lines:
             self._began = monotonic()
-        line = self._encoded(result) + b"\n"
+        line = encode_row(as_row(result, self._layout)) + b"\n"
         error = None if result.error is None else result.error.kind
         self._index.append(record(self._size, result.outcome, error, result.label, result.score))
         self._lines.append(line)

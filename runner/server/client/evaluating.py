@@ -15,7 +15,7 @@ from runner.core.text import printable
 from runner.core.types import Evaluator, Result, Show
 from runner.engine.arguments import config_or_preset
 from runner.engine.request import Path, Rows, Scorer
-from runner.engine.scoring.repeats import Repeats
+from runner.engine.scoring.run_totals import Repeats
 from runner.engine.scoring.shown_rows import ShownRows, Worst
 from runner.engine.scoring.tally import Tally
 from runner.inputs.call import as_mapping, with_whole_call

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner.core.types import Continuous, Evaluator, OutputConfig, Result, ResultError, Score
-from runner.engine.scoring import scores, tally
+from runner.engine.scoring import tally
 from runner.engine.scoring.run_totals import PartialSums, Sums
 from sandboxes.base import Call
 
@@ -42,8 +42,8 @@ def result(number: int, chance: random.Random, names: list[str], different: int)
 def test_joined_parts_give_the_figures_of_all_rows(
     names: list[str], different: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scores, "_COUNTED", 20)
-    monkeypatch.setattr(scores, "_CHUNK", 16)
+    monkeypatch.setattr(tally, "_COUNTED", 20)
+    monkeypatch.setattr(tally, "_CHUNK", 16)
     monkeypatch.setattr(tally, "_LABELS", 10)
     chance = random.Random(different)
     script = evaluator(dict.fromkeys(names, CONFIG))

@@ -12,13 +12,13 @@ import json
 import threading
 
 from sandboxes import Call, Limits
-from sandboxes.protocol import load_request
-from sandboxes.wasm import calls as wasm
+from sandboxes.protocol import call_request, load_request
 from sandboxes.wasm.engine import THREAD_STACK, Engine
 from sandboxes.wasm.frames import Request
 from sandboxes.wasm.fresh import RestoredPages
 from sandboxes.wasm.guests import Guests
 from sandboxes.wasm.native_code import compile_guest
+from sandboxes.wasm.sandbox import bounds
 from tests.sandboxes.hostile.judged import patience
 from tests.sandboxes.hostile.scripts import ATTACK, SHELL, scripts
 from tests.scripts import python
@@ -33,16 +33,16 @@ _memory_compare.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 def main() -> None:
     with Engine(*compile_guest(print)) as engine:
         guests = Guests(engine, "restore")
-        guests.load(1, load_request(python(SHELL), LIMITS), wasm.bounds(LIMITS, loading=True))
+        guests.load(1, load_request(python(SHELL), LIMITS), bounds(LIMITS, loading=True))
         states = guests._programs[1]
         assert isinstance(states, RestoredPages)
         for script in scripts():
             if script.attacks_at_load or script.may == {"timeout"}:
                 continue
-            request = wasm.call_request(Call(id=0, arguments={"output": ATTACK, "reference": script.source}), LIMITS)
-            assert isinstance(request, Request)
+            text = call_request(Call(id=0, arguments={"output": ATTACK, "reference": script.source}), LIMITS)
+            assert isinstance(text, bytes)
             limits = LIMITS.model_copy(update={"timeout": patience(script.ending, LIMITS.timeout)})
-            (raw,) = guests.run(1, [request], wasm.bounds(limits), shared=False)
+            (raw,) = guests.run(1, [Request(0, None, text)], bounds(limits), shared=False)
             print(json.dumps({"id": script.id, "how": raw.how, "same": same(states)}), flush=True)
         guests.close()
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from functools import lru_cache
-from json import JSONDecoder
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +19,7 @@ from runner.runs.pool.types import TriedRow, TryReply
 from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Sandboxes
 from sandboxes.base import Call, Execution, Problem, SandboxConfig
-from sandboxes.json_text import reader, writer
+from sandboxes.json_text import writer
 
 SHOWN_CHARACTERS = 1 << 20
 """Characters of JSON of a row's arguments and returned value that are shown."""
@@ -29,7 +28,6 @@ _KEPT, _SMALL = 64, 32 << 10
 _DEPTH = 64
 """How deeply these may be nested: some readers take no more."""
 
-_read = reader(JSONDecoder())
 _write = writer(ascii=False, compact=True, nan=False)
 _PYTHON = re.compile(r'^ *File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+).*\n( *)(.*)\n(?: *([~^]+)[~^ ]*\n)?', re.M)
 _TYPESCRIPT = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):(\d+)\)?$", re.M)
@@ -135,7 +133,7 @@ def _shown(values: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     if len(text) > SHOWN_CHARACTERS:
         return None
-    found: dict[str, Any] = _read(whole(text))
+    found: dict[str, Any] = json.loads(whole(text))
     return found
 
 

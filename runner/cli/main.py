@@ -10,7 +10,18 @@ from typing import Any, NoReturn
 import click
 
 from runner.cli import options, signals, streams
-from runner.cli.commands.registry import Commands
+from runner.cli.commands import (
+    authoring,
+    checks,
+    comparison,
+    export,
+    github,
+    mcp,
+    report,
+    sandboxes,
+    serve,
+    store_commands,
+)
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE, epilog
 from runner.core.doors import speaking
 from runner.core.version import installed_version
@@ -18,12 +29,6 @@ from runner.core.version import installed_version
 
 class Group(click.Group):
     """Turns every exception into one line and an exit code."""
-
-    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without declaring them."""
-        assert isinstance(self.commands, Commands)
-        with formatter.section("Commands"):
-            formatter.write_dl(self.commands.listed())
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
         """Run a command, and exit with its code. Shows a traceback only with `--debug`."""
@@ -125,7 +130,33 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.group(
     cls=Group,
-    commands=Commands(),
+    commands=(
+        authoring.templates,
+        authoring.show,
+        authoring.new,
+        authoring.init,
+        authoring.config,
+        authoring.completion,
+        checks.check,
+        checks.test,
+        checks.parity,
+        comparison.compare,
+        export.export,
+        export.lines,
+        github.github,
+        mcp.mcp,
+        report.report,
+        sandboxes.sandboxes,
+        sandboxes.doctor,
+        sandboxes.cluster,
+        sandboxes.reap,
+        sandboxes.cache,
+        serve.serve,
+        store_commands.add,
+        store_commands.evaluators,
+        store_commands.datasets,
+        store_commands.runs,
+    ),
     epilog=epilog("a gate, a worked example or a type check failed"),
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from contextlib import suppress
-from functools import partial
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_core import from_json
 
 from runner.core.errors import DatasetError
 from runner.inputs.datasets.column_values import RowError, decode_utf8
@@ -94,27 +92,6 @@ def test_json_elements_may_lie_anywhere(sizes: list[int], spaces: int, numbers: 
     data = " " * spaces + json.dumps(rows, separators=("," + " " * spaces, ":" + " " * spaces))
     read_rows = [row for _, row in array_rows(BufferedReader(BytesIO(data.encode())), "d")]
     assert read_rows == rows
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[\n{"a": 1},\n{"a": 1.5}\n]\n',
-        '[\n  {\n    "a": {\n      "b": 1\n    }\n  },\n  {"a": 2}]',
-        '[{"a": 1}, {"a": 2},\n{"a": 3}, {"a": 4}\n]',
-        '[\n{"a": "x\\ud800"},\n{"a": NaN},\n{"a": "1,"}\n,{"a": 2}\n]',
-        "[\n1,\n2\n]",
-        '[\n{"a": 1},\n{"a": }\n]',
-        '[\n{"a": "\udc80"},\n{"a": 1}\n]',
-    ],
-)
-def test_a_quicker_parser_of_lines_changes_nothing(text: str) -> None:
-    data = text.encode("utf-8", "surrogateescape")
-    slow, quick = (
-        [(where, repr(row)) for where, row in array_rows(BufferedReader(BytesIO(data)), "d", parser)]
-        for parser in (None, partial(from_json, allow_inf_nan=False))
-    )
-    assert quick == slow
 
 
 def suite_bytes(test: dict[str, Any]) -> bytes:

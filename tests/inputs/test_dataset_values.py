@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterator, Mapping
-from datetime import date
-from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
@@ -14,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.inputs.datasets.column_values import MAX_ROW, copy_plain_row, json_text
+from runner.inputs.datasets.column_values import MAX_ROW
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.datasets.ids import Ids
 from runner.inputs.datasets.notes import repeated_ids
-from runner.inputs.datasets.rows import cases_from_rows, read_json
+from runner.inputs.datasets.rows import cases_from_rows
 from tests.inputs.reading import broken
 
 
@@ -119,35 +117,3 @@ def test_any_python_rows_are_cases(rows: list[Any]) -> None:
     for case in cases:
         json.dumps([case.input, case.output, case.reference, case.metadata], allow_nan=False)
         case.id.encode()
-
-
-_VALUES = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.floats(),
-        st.text(max_size=3),
-        st.sampled_from(["\ud800", date(2026, 1, 2), Decimal("1.5"), (1, "x"), {1: 2}, -0.0]),
-    ),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=2), inner, max_size=3)),
-    max_leaves=8,
-)
-
-
-@given(st.dictionaries(st.text(max_size=3), _VALUES, max_size=4))
-def test_a_row_that_is_copied_is_as_if_it_were_written_and_read(row: dict[str, Any]) -> None:
-    found = copy_plain_row(row)
-    if found is not None:
-        assert repr(found) == repr(read_json(json_text(row)))
-        inner = [(one, found[name]) for name, one in row.items() if isinstance(one, dict | list)]
-        assert all(one is not other for one, other in inner)
-
-
-def test_usual_rows_are_copied_and_others_are_not() -> None:
-    usual = {"output": "x", "n": 1, "metadata": {"model": "m", "parts": [1.5, None, {"ok": True}]}}
-    assert copy_plain_row(usual) == usual
-    endless: list[Any] = []
-    endless.append(endless)
-    other = [(1,), {1: "x"}, 1 << 63, float("inf"), "x" * (1 << 20), endless, [[[[[]]]]], [0] * 50_000]
-    assert [copy_plain_row({"output": value}) for value in other] == [None] * len(other)

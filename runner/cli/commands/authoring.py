@@ -13,7 +13,7 @@ def templates() -> None:
     """List the evaluators that come with evalcell."""
 
 
-@click.command()
+@click.command(short_help="Print the source of a template, or of a kept evaluator.")
 @click.argument("name", shell_complete=options.completion_of("templates"))
 @options.language("The language of a template that has several.")
 @options.calls("listings.show_source")
@@ -21,7 +21,7 @@ def show() -> None:
     """Print the source of the template NAME, or of NAME@VERSION of the store, to save and change it."""
 
 
-@click.command()
+@click.command(short_help="Write a first script, and worked examples for it.")
 @click.argument("name")
 @options.language("The language of the script.  [default: py, or what the template has]")
 @click.option(
@@ -40,7 +40,7 @@ def new() -> None:
     """
 
 
-@click.command()
+@click.command(short_help="Make a folder with an evaluator, rows, and a workflow for CI.")
 @click.argument("folder", default="evals")
 @options.language("The language of the evaluator.  [default: py]")
 @options.calls("init.init")
@@ -53,7 +53,7 @@ def init() -> None:
     """
 
 
-@click.command()
+@click.command(short_help="Show what evalcell.toml runs, after checking it.")
 @click.option("--config", "project", metavar="FILE", help="This file.  [default: evalcell.toml, here or above]")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file, for editors.")
 @options.calls("project.show")
@@ -61,7 +61,7 @@ def config() -> None:
     """Show what each run of evalcell.toml does: what it sends, installs and writes. Nothing is run."""
 
 
-@click.command()
+@click.command(short_help="Print what a shell reads to complete evalcell's commands.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> int:

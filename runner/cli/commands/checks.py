@@ -8,7 +8,11 @@ from runner.cli import options
 from runner.cli.exit_codes import epilog
 
 
-@click.command(cls=options.HeadingCommand, epilog=epilog("a type error"))
+@click.command(
+    short_help="Show how a script would be run, and try it on three rows.",
+    cls=options.HeadingCommand,
+    epilog=epilog("a type error"),
+)
 @options.evaluator("script", required=False)
 @options.dataset("dataset", required=False)
 @options.settings("evalcell check")
@@ -22,6 +26,7 @@ def check() -> None:
 
 
 @click.command(
+    short_help="Try a script on worked examples.",
     cls=options.HeadingCommand,
     epilog="Exit codes: 0 all examples passed; 1 some failed; 2 wrong usage, such as a line of EXAMPLES that cannot be "
     "used; 3 no verdict; 130 interrupted.",
@@ -49,6 +54,7 @@ def test() -> None:
 
 
 @click.command(
+    short_help="Compare the results of a script in several sandboxes.",
     cls=options.HeadingCommand,
     epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 no verdict, for example because nothing was "
     "scored; 130 interrupted.",

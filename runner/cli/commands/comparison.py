@@ -49,7 +49,7 @@ _EPILOG = (
 )
 
 
-@click.command(cls=options.HeadingCommand, epilog=_EPILOG)
+@click.command(short_help="Tell whether a new run is better than a base.", cls=options.HeadingCommand, epilog=_EPILOG)
 @_runs
 @options.settings("evalcell compare", **_ALLOWED)
 @_compared

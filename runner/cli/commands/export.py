@@ -21,6 +21,7 @@ _threshold = option(
 
 
 @click.command(
+    short_help="Write the file by which a script scores in another tool.",
     cls=options.HeadingCommand,
     epilog="Exit codes: 0 done; 2 wrong usage, such as a script that cannot be used, or a file that exists.",
 )
@@ -47,6 +48,7 @@ def export(**given: Any) -> int:
 
 
 @click.command(
+    short_help="Score rows as they come, a line of JSON each.",
     cls=options.HeadingCommand,
     epilog="Exit codes: 0 stdin ended; 2 wrong usage; 3 rows were lost and none has a result, for example because the "
     "sandbox cannot be used; 130 interrupted.",

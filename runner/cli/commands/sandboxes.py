@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from sandboxes.base import Language
 
 
-@click.command(epilog="Exit codes: 0 a sandbox of this machine works; 3 none does; 130 interrupted.")
+@click.command(
+    short_help="Look at this machine for what would be wrong.",
+    epilog="Exit codes: 0 a sandbox of this machine works; 3 none does; 130 interrupted.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all findings as one JSON object, for a report of a fault.")
 @options.calls("doctor.doctor")
 def doctor() -> None:
@@ -24,7 +27,10 @@ def doctor() -> None:
     """
 
 
-@click.command(epilog="Exit codes: 0 a node runs evalcell; 2 wrong usage; 3 none does, or no cluster; 130 interrupted.")
+@click.command(
+    short_help="Show the nodes and workers of a Ray cluster.",
+    epilog="Exit codes: 0 a node runs evalcell; 2 wrong usage; 3 none does, or no cluster; 130 interrupted.",
+)
 @click.argument("on", metavar="[CLUSTER]", default="ray")
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object.")
 @options.calls("cluster.cluster")
@@ -37,7 +43,7 @@ def cluster() -> None:
     """
 
 
-@click.command()
+@click.command(short_help="List the sandboxes, and what each can do here.")
 @click.option("--live", is_flag=True, help="List the machines that run now at the providers whose keys are set.")
 @click.option("--try", "name", metavar="NAME", help="Open the sandbox NAME and run a script of one row in it.")
 @click.option("--with", "packages", metavar="PKG", multiple=True, help="With --try: install this there first.")
@@ -82,6 +88,7 @@ def sandboxes(
 
 
 @click.command(
+    short_help="End the machines that runs left behind at providers.",
     epilog="Exit codes: 0 done, nothing is left; 2 wrong usage; 3 a provider could not be asked, or a machine not be "
     "ended; 130 interrupted.",
 )
@@ -104,7 +111,7 @@ def reap() -> None:
     """
 
 
-@click.group(invoke_without_command=True)
+@click.group(short_help="List or clear what is cached on this machine.", invoke_without_command=True)
 @options.calls("cache.list_cache")
 def cache() -> None:
     """List what is cached on this machine so that runs start faster, and its size."""

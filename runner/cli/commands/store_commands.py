@@ -20,7 +20,7 @@ _count = click.option(
 _force = click.option("--force", is_flag=True, help="Also if runs use it; their results stay.")
 
 
-@click.command()
+@click.command(short_help="Keep a script or a dataset in the store.")
 @click.argument("file", shell_complete=options.completion_of("evaluators"))
 @click.option("--name", metavar="NAME", help="Its name in the store.  [default: made of the file's]")
 @click.option("--rows", metavar="PATH", help="The place of the rows in a .json file that is no array: data.")
@@ -67,7 +67,7 @@ def delete_dataset() -> None:
     """Delete the dataset NAME, and its file if no other dataset has the same content."""
 
 
-@click.group(invoke_without_command=True)
+@click.group(short_help="List the runs of the store, the newest first.", invoke_without_command=True)
 @_json
 @_count
 @options.calls("runs.list_runs")

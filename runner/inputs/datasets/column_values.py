@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from _json import encode_basestring_ascii, make_encoder
 from collections.abc import Collection, Mapping
 from datetime import date, time, timedelta
@@ -55,61 +54,6 @@ def decode_utf8(data: bytes) -> str:
 
 def too_deep() -> RowError:
     return RowError(f"nested more than {MAX_DEPTH} levels deep")
-
-
-def copy_plain_row(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A row of short text and common values, as most are, without writing and reading JSON; None for any other."""
-    if type(row) is not dict:
-        return None
-    try:
-        found, size = _copy(row, _LEVELS)
-    except (_OtherError, MemoryError):
-        return None
-    return found if size < _SHORT else None
-
-
-_SHORT = 1 << 20
-"""Characters of a row that is short: each is at most 6 bytes of JSON, so that the row is not too long."""
-
-
-class _OtherError(Exception):
-    """A value that must be written and read."""
-
-
-def _copy(value: Any, levels: int) -> tuple[Any, int]:
-    """A dict or list with what is in it as JSON has it, and about how many characters. Raises _OtherError."""
-    if not levels:
-        raise _OtherError
-    size, named = 0, type(value) is dict
-    found: list[Any] = []
-    for inner in value.values() if named else value:
-        kind = type(inner)
-        if kind is str:
-            size += len(inner)
-        elif kind is float:
-            if not math.isfinite(inner):
-                if not math.isnan(inner):
-                    raise _OtherError
-                inner = None
-        elif kind is int:
-            if not -_INT64 <= inner < _INT64:
-                raise _OtherError
-        elif kind is dict or kind is list:
-            inner, more = _copy(inner, levels - 1)
-            size += more
-            if size > _SHORT:  # what is held many times is copied as often
-                raise _OtherError
-        elif not (inner is None or kind is bool):
-            raise _OtherError
-        found.append(inner)
-    size += _NUMBER * len(found)
-    if not named:
-        return found, size
-    for name in value:
-        if type(name) is not str:
-            raise _OtherError
-        size += len(name)
-    return dict(zip(value, found, strict=True)), size
 
 
 def json_text(row: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from itertools import chain, islice
 from typing import Any, TypeAlias
@@ -36,9 +36,8 @@ class _Fatal(RowError):
 class _Text:
     """A window on the file, from the current place on."""
 
-    def __init__(self, file: BufferedReader, quick: Callable[[str], Any] | None = None) -> None:
+    def __init__(self, file: BufferedReader) -> None:
         self._file = file
-        self._quick = quick
         self._decoder = getincrementaldecoder("utf-8")("surrogateescape")
         self._lines = self._column = 0
         self.buffer = ""
@@ -73,15 +72,6 @@ class _Text:
 
     def element(self) -> Any:
         """The value that begins here. Raises RowError where the rest can still be read."""
-        if self._quick is not None and (end := self.buffer.find("\n", self.at)) >= 0:
-            end -= self.buffer[end - 1] == ","
-            try:
-                value = self._quick(self.buffer[self.at : end])
-            except (ValueError, TypeError):  # the latter for bytes that are not UTF-8
-                pass  # it goes on below, or is none
-            else:
-                self.at = end
-                return value
         while True:
             try:
                 value, end = DECODER.raw_decode(self.buffer, self.at)
@@ -163,14 +153,9 @@ class _Text:
         return at - start - 1 if start >= 0 else self._column + at
 
 
-def array_rows(file: BufferedReader, name: str, quick: Callable[[str], Any] | None = None) -> Iterator[Row]:
-    """
-    Read the rows of an array. Raises DatasetError at once for a file that is not an array.
-
-    `quick` is another parser, for rows that have a line each, as a run writes them; for what it does not take it
-    raises ValueError or TypeError.
-    """
-    text = _Text(file, quick)
+def array_rows(file: BufferedReader, name: str) -> Iterator[Row]:
+    """Read the rows of an array. Raises DatasetError at once for a file that is not an array."""
+    text = _Text(file)
     try:
         first = text.peek()
     except _Fatal as error:

@@ -14,7 +14,6 @@ from runner.core.types import Case
 from runner.inputs.datasets.column_values import (
     MAX_DEPTH,
     RowError,
-    copy_plain_row,
     json_text,
     too_deep,
     without_binary,
@@ -109,8 +108,6 @@ def as_json(
         raise row
     if not isinstance(row, Mapping):
         raise RowError(f"a row must be a mapping, not {describe(row)}")
-    if (plain := copy_plain_row(row)) is not None:
-        return plain
     try:
         return read_json(json_text(row))
     except RowError:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
-
 from runner.core.errors import DatasetError, NotComparableError
 from runner.core.text import printable, whole, why
-from runner.inputs.datasets.column_values import RowError, TooLong
-from runner.inputs.datasets.formats import csv_rows, json_row, lines
+from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats import csv_rows, json_row, jsonl_rows, lines
 from runner.inputs.datasets.json_array import array_rows
 from runner.inputs.datasets.parquet import ParquetRows
-from runner.inputs.datasets.rows import Row, columns
+from runner.inputs.datasets.rows import Row
 from runner.inputs.datasets.signatures import SAMPLE, json_kind, packing, refuse_foreign
 from runner.inputs.datasets.streams import as_utf8
 from runner.results.compare.files import Source
@@ -50,8 +46,6 @@ def read_rows(source: Source, wanted: Mapping[int, str]) -> dict[int, dict[str, 
     if not wanted:
         return {}
     suffix = source.files[0].suffix.lower()
-    if suffix == ".json" and (lined := _lined_array(source.path, wanted)):
-        return lined
     if suffix == ".jsonl":
         for number, line in enumerate(_lines_of(source)):
             if number in wanted and line is not None:
@@ -66,23 +60,6 @@ def read_rows(source: Source, wanted: Mapping[int, str]) -> dict[int, dict[str, 
                 raise _changed(source)
             found[number] = row
     return found
-
-
-def _lined_array(path: Path, wanted: Mapping[int, str]) -> dict[int, dict[str, Any]]:
-    """These rows of an array with a line for each, as a run writes it; nothing of any other."""
-    found = {}
-    with open_regular(path) as file:
-        if file.readline(3) != b"[\n":
-            return {}
-        for number, line in enumerate(lines(file)):
-            if line is not None and number in wanted:
-                try:
-                    found[number] = _quick(line.rstrip(b",\n"))
-                    if str(found[number]["id"]) != wanted[number]:
-                        return {}
-                except (ValueError, TypeError, KeyError):
-                    return {}
-    return found if len(found) == len(wanted) else {}
 
 
 def source_rows(source: Source, wanted: Sequence[str] | None) -> Generator[Row, None, None]:
@@ -128,37 +105,14 @@ def open_rows(path: Path, wanted: Sequence[str] | None, at: Collection[int] | No
                 csv = csv_rows(file, name, ",", empty=None, at=at)
                 yield _table(csv.rows, csv.header)
             elif suffix == ".json" or (start.startswith("[") and json_kind(start, name) == "array"):
-                every = array_rows(file, name, _quick)
+                every = array_rows(file, name)
                 yield every if at is None else (row for number, row in enumerate(every) if number in at)
             else:
-                yield _json_lines(file, name)
+                yield jsonl_rows(file, name)
     except DatasetError as error:
         raise NotComparableError(str(error)) from None
     except OSError as error:
         raise NotComparableError(f"{name} cannot be read ({why(error)}); check the path") from None
-
-
-_quick = partial(from_json, allow_inf_nan=False)
-
-
-def _json_lines(file: BufferedReader, name: str) -> Iterator[Row]:
-    """As `jsonl_rows`, in a third of the time."""
-    for number, line in enumerate(lines(file), 1):
-        if line is None:
-            yield f"{name}:{number}", TooLong()
-            continue
-        try:
-            row = _quick(line)
-            if type(row) is not dict:
-                columns(row)
-        except ValueError:  # the slower parser has the words, and takes what this one is too strict for
-            if not line.strip():
-                continue
-            try:
-                row = json_row(line)
-            except RowError as error:
-                row = error
-        yield f"{name}:{number}", row
 
 
 def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from sandboxes.cache import VARIABLE
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor.shortage import first_to_go, why
 from sandboxes.handle import end_with, own_handle
-from sandboxes.wasm.boot import boot
+from sandboxes.own_python import module_command
 
 _TRIED = 60.0  # seconds to load native code for trial, which takes a fraction of one
 _REFUSED = 3
@@ -31,7 +31,7 @@ def native(name: str, module: bytes, stop: threading.Event | None = None) -> byt
     """
     host = own_handle()
     passed = () if host is None else (host,)
-    command = boot("sandboxes.wasm.compiler", *map(str, passed))
+    command = module_command("sandboxes.wasm.compiler", *map(str, passed))
     pipe = subprocess.PIPE
     try:
         with (
@@ -90,7 +90,7 @@ def _answer(process: subprocess.Popen[bytes], stop: threading.Event | None) -> t
 
 def loads(path: Path) -> bool:
     """False if wasmtime refuses this native code here. Raises SandboxUnavailableError if no process can be had."""
-    command = boot("sandboxes.wasm.compiler", "", str(path))
+    command = module_command("sandboxes.wasm.compiler", "", str(path))
     try:
         tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIED)
         return tried.returncode != _REFUSED  # any other end says nothing of the code

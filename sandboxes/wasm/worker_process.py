@@ -8,7 +8,7 @@ import os
 from sandboxes import child_process
 from sandboxes.child_process import Child
 from sandboxes.handle import own_handle
-from sandboxes.wasm.boot import boot
+from sandboxes.own_python import module_command
 from sandboxes.wasm.reset import Reset
 
 _LIMIT = 1 << 22  # bytes that may wait to be read
@@ -20,7 +20,7 @@ async def start(reset: Reset) -> WasmProcess:
     host = own_handle()
     passed = () if host is None else (host,)
     try:
-        words = boot("sandboxes.wasm.worker", reset, *map(str, passed))
+        words = module_command("sandboxes.wasm.worker", reset, *map(str, passed))
         options = {"pass_fds": passed} if os.name == "posix" else {}
         return WasmProcess(await child_process.start(words, limit=_LIMIT, stdin=-1, stdout=-1, stderr=-1, **options))
     finally:

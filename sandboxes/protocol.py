@@ -90,12 +90,15 @@ def load_request(script: Script, limits: Limits) -> bytes:
 def call_request(call: Call, limits: Limits) -> bytes | Execution:
     """The request for a call, or its execution if the arguments are not JSON."""
     try:
-        values = [value if isinstance(value, JsonText) else _write(value) for value in call.positional]
         text, end = _write({"arguments": call.arguments, "seed": call.seed}), _end(limits.output, limits.result)
-        return f'{{"positional":[{",".join(values)}],{text[1:-1]},{end}'.encode()
+        return f'{{"positional":[{",".join(map(_json, call.positional))}],{text[1:-1]},{end}'.encode()
     except (TypeError, ValueError, RecursionError) as e:
         why = ScriptError(type="Arguments", message=f"the arguments cannot be sent as JSON: {clean(str(e), TEXT)}")
         return Execution(call=call.id, status="error", error=why)
+
+
+def _json(value: Any) -> str:
+    return value if isinstance(value, JsonText) else _write(value)
 
 
 @lru_cache(16)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runner.cli import signals
 from runner.cli.command_options import CommandOptions
 from runner.cli.commands.github_summary import tell_step
-from runner.cli.commands.run import end, report, result_settings
+from runner.cli.commands.run import carry_out, report, result_settings
 from runner.cli.views import render
 from runner.cli.views.progress import ProgressBar
 from runner.core.text import rows_of
@@ -35,13 +34,7 @@ def _execute(work: PartsRun, *, quiet: bool) -> bool:
         if not quiet:
             render.err().say(render.text(f"sandbox: {work.prepared.why}", "dim"))
         progress = ProgressBar(not quiet, lambda: work.workers)
-        try:
-            interrupted = signals.run(_score(work, progress, quiet=quiet), quiet=quiet)
-        except Exception as e:
-            end(work, "failed", str(e))
-            raise
-        end(work, "interrupted" if interrupted else "finished")
-        return interrupted
+        return carry_out(work, _score(work, progress, quiet=quiet), quiet=quiet)
 
 
 async def _score(work: PartsRun, progress: ProgressBar, *, quiet: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Coroutine
 from contextlib import aclosing
 from importlib import import_module
 from threading import Thread
@@ -72,13 +73,18 @@ def execute(work: Run, stdin: BinaryIO | None, *, quiet: bool) -> bool:
             Thread(target=import_module, args=("runner.cli.views.rows_view",), daemon=True).start()
         progress = ProgressBar(not quiet, lambda: work.prepared.sandbox.state)
         progress.total = work.total() if progress.shown else None
-        try:
-            interrupted = signals.run(_score(work, progress), quiet=quiet)
-        except Exception as e:
-            end(work, "failed", str(e))
-            raise
-        end(work, "interrupted" if interrupted else "finished")
-        return interrupted
+        return carry_out(work, _score(work, progress), quiet=quiet)
+
+
+def carry_out(work: BaseRun, scoring: Coroutine[Any, Any, None], *, quiet: bool) -> bool:
+    """Score, and write how it ended; return whether it was interrupted."""
+    try:
+        interrupted = signals.run(scoring, quiet=quiet)
+    except Exception as e:
+        end(work, "failed", str(e))
+        raise
+    end(work, "interrupted" if interrupted else "finished")
+    return interrupted
 
 
 def say(words: str) -> None:

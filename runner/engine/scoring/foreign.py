@@ -8,16 +8,13 @@ from typing import Any
 
 from runner.core.text import describe
 from runner.core.types import OutputConfig
-from runner.engine.scoring.normalize import ONLY, InvalidResultError, NormalValue, ScoreTuple, Usual, normalize, usual
+from runner.engine.scoring.normalize import ONLY, InvalidResultError, NormalValue, normalize
 from sandboxes.base import Language
 
 MOST = 64
 """Named outputs of a row."""
 _NAME = 100
 """Characters of an output's name."""
-
-_SHORT: Usual = usual({}) or (lambda value: None)
-
 
 _REASONS = ("explanation", "reason", "reasoning", "rationale", "comment", "message", "feedback", "detail")
 _PASSED = ("pass", "passed")
@@ -74,8 +71,6 @@ def normalize_foreign(value: Any, outputs: Mapping[str, OutputConfig], language:
             f"the script gave {len(named)} named results, {describe(list(named), 60)}: give 1 to {MOST}, "
             f"each with a name of 1 to {_NAME} characters"
         )
-    if None not in (short := [*map(_SHORT, named.values())]):  # as most
-        return NormalValue("scored", {name: ScoreTuple(*one) for name, one in zip(named, short, strict=True) if one})
     found = {name: normalize(one, {}, language) for name, one in named.items()}
     scores = {name: one.scores[""] for name, one in found.items()}
     return NormalValue("abstained" if all(one.outcome == "abstained" for one in found.values()) else "scored", scores)

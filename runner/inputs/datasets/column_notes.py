@@ -52,8 +52,7 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
         path = {parameter: column_text(column)}
         notes.append(
             f"no column has what the script reads as {list_names([word])}, and it goes on without; if "
-            f"{list_names([column])} "
-            f"is meant, give {Setting('mapping.paths', path)}"
+            f"{list_names([column])} is meant, give {Setting('mapping.paths', path)}"
         )
         break
     return notes
@@ -154,8 +153,7 @@ def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     columns = look(cases, [{name} for name in own])[0] if own else {}
     return [
         f"the column {list_names([name])} is given to `{name}` of {evaluator.called}, which has the "
-        f"default {number}; if "
-        f"that is not meant, give {Setting('mapping.literals', {name: number})}"
+        f"default {number}; if that is not meant, give {Setting('mapping.literals', {name: number})}"
         for name, number in own.items()
         if name in columns
     ]
@@ -236,10 +234,8 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
         how = f"gives each part of {list_names(inner)} to `{by}`, which goes through it"
         how = how if by else f"goes through {list_names(inner)} together, and through each part"
         yield (
-            f"{called} {how}: it takes a "
-            "list of lists, "
-            f"as of several sentences, and the first row has one; if so, add `def evaluate({own}): return "
-            f"{function}({made})` to the script, and run that"
+            f"{called} {how}: it takes a list of lists, as of several sentences, and the first row has one; if so, "
+            f"add `def evaluate({own}): return {function}({made})` to the script, and run that"
         )
     for name in (name for name, value in values.items() if isinstance(value, str)):
         if by := goes_through(module, called, name):
@@ -250,6 +246,5 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
                 yield (
                     f"{called} goes through `{name}`, which is a text in the first row, and gives each part to `{by}`, "
                     f"as if it had the values of all rows; {list_names([one.words for one in some])} likely score a "
-                    "row: "
-                    f"name the one to run after the file, such as FILE:{some[0].name}"
+                    f"row: name the one to run after the file, such as FILE:{some[0].name}"
                 )

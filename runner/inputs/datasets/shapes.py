@@ -247,9 +247,8 @@ def _of_cells(
         one for one in values[texts[0]] if isinstance(one, str) and (kind_of_list(one) or ";" in one or "|" in one)
     )
     text = (
-        f"{name}: {list_names(texts)} "
-        f"{'is a text that looks' if len(texts) < 2 else 'are texts that look'} like a list, "
-        f"such as {describe(first, 60)}, and {called} goes through it as a list, not through its characters"
+        f"{name}: {list_names(texts)} {'is a text that looks' if len(texts) < 2 else 'are texts that look'} like a "
+        f"list, such as {describe(first, 60)}, and {called} goes through it as a list, not through its characters"
     )
     if mixed := [p for p in texts if "" in kinds[p] and kinds[p] & {"Python", "JSON"}]:
         text += f"; some of {list_names(mixed)} are no lists: put those right"
@@ -307,9 +306,7 @@ def _of_all(
         )
     text = (
         f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {called} {what}, as of all "
-        "rows together: "
-        f"{first}add these lines to the end of the script{again}:\n"
-        f"def evaluate({own}): return {row}\n"
+        f"rows together: {first}add these lines to the end of the script{again}:\ndef evaluate({own}): return {row}\n"
         f"def aggregate(results): return {figures}\n"
         "The figure of all rows is then `aggregate`: docs/how-to/aggregates.md"
     )

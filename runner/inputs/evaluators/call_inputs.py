@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from _json import encode_basestring
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -19,7 +17,6 @@ Hash: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], str | None]
 
 _HALF = 8
 _write = writer(ascii=False, compact=True, nan=True, sort=True)
-_digest = partial(blake2b, digest_size=_HALF // 2)
 
 
 def fill_and_hash(
@@ -45,35 +42,26 @@ def hasher(evaluator: Evaluator, outputs: Collection[str], beside: Mapping[str, 
     well. The order of an object's keys makes no difference.
     """
     positional = [parameter.name for parameter in evaluator.parameters if parameter.positional_only]
-    last: tuple[str, ...] = ()
-    others = scored = list[tuple[str, str]]()
 
     def hash(values: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
-        nonlocal last, others, scored
         given = {**dict(zip(positional, values, strict=False)), **keywords} if values else keywords
         for name, columns in beside.items() if beside else ():
             if isinstance(whole := given.get(name), dict):
                 given = given | {name: {key: value for key, value in whole.items() if key not in columns}}
-        if (names := tuple(given)) != last:  # most rows have the same
-            last, keys = names, [(name, f"{encode_basestring(name)}:") for name in sorted(names)]
-            others = [key for key in keys if key[0] not in outputs]
-            scored = [key for key in keys if key[0] in outputs]
+        others: dict[str, Any] = {}
+        scored: dict[str, Any] = {}
+        for name, value in given.items():
+            (scored if name in outputs else others)[name] = value
         try:
-            return _half(given, others) + _half(given, scored)
+            return _half(others) + _half(scored)
         except (TypeError, ValueError, RecursionError):
             return None  # the call itself fails, and says why
 
     return hash
 
 
-def _half(given: dict[str, Any], keys: list[tuple[str, str]]) -> str:
-    """The hash of some of the values, as an object of JSON with these keys."""
-    text, between = "{", ""
-    for name, key in keys:
-        value = given[name]
-        text += between + key + (encode_basestring(value) if type(value) is str else _write(value))
-        between = ","
-    return blake2b((text + "}").encode("utf-8", "surrogatepass"), digest_size=_HALF // 2).hexdigest()
+def _half(values: dict[str, Any]) -> str:
+    return blake2b(_write(values).encode("utf-8", "surrogatepass"), digest_size=_HALF // 2).hexdigest()
 
 
 def split_hash(given: str) -> tuple[str, str]:
@@ -81,5 +69,5 @@ def split_hash(given: str) -> tuple[str, str]:
     return given[:_HALF], given[_HALF:]
 
 
-NO_OUTPUT = _digest(b"{}").hexdigest()
+NO_OUTPUT = _half({})
 """The hash of the output where no parameter gets it."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.python_signature import FunctionNode, definitions, expression, names_of, own_nodes, parse
@@ -90,17 +90,17 @@ def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:
     return {value: sorted(places) for value, places in found.items()}
 
 
+def _pairs(node: ast.AST) -> list[tuple[Any, ast.AST]]:
+    """The names and values of a dict, or of a call."""
+    if isinstance(node, ast.Dict):
+        return [(getattr(key, "value", None), value) for key, value in zip(node.keys, node.values, strict=True)]
+    return [(one.arg, one.value) for one in node.keywords] if isinstance(node, ast.Call) else []
+
+
 def _reason(node: ast.AST) -> str:
     """The beginning of the explanation in what a statement returns."""
     for inner in ast.walk(node):
-        match inner:
-            case ast.Dict(keys=keys, values=values):
-                pairs = [(getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True)]
-            case ast.Call(keywords=keywords):
-                pairs = [(one.arg, one.value) for one in keywords]
-            case _:
-                continue
-        for name, value in pairs:
+        for name, value in _pairs(inner):
             first = value.values[0] if isinstance(value, ast.JoinedStr) and value.values else value
             if name in _REASONS and isinstance(first, ast.Constant) and isinstance(first.value, str):
                 return " ".join(first.value.split())[:_BEGINNING]
@@ -258,14 +258,8 @@ def _scores(node: ast.AST) -> Iterator[float | str]:
     if not isinstance(node, ast.Return) or node.value is None:
         return
     for inner in ast.walk(node.value):
-        match inner:
-            case ast.Dict(keys=keys, values=values):
-                pairs = [(getattr(key, "value", None), value) for key, value in zip(keys, values, strict=True)]
-            case ast.Call(keywords=keywords):
-                pairs = [(one.arg, one.value) for one in keywords]
-            case _:
-                pairs = [("score", inner)] if inner is node.value else []
-        for name, value in pairs:
+        named = isinstance(inner, ast.Dict | ast.Call)
+        for name, value in _pairs(inner) if named or inner is not node.value else [("score", inner)]:
             if not isinstance(value, ast.Constant):
                 continue
             if name in ("score", "value") and isinstance(value.value, int | float):

@@ -101,8 +101,7 @@ class StoredRun:
     def _unlike(self, name: str, stored: object, expected: object) -> ResumeError:
         return ResumeError(
             f"{self._where}: `{name}` is {describe(stored, _SHOWN)}, and should be "
-            f"{describe(expected, _SHOWN)}: it is not "
-            f"the row that this run wrote; put the line right, or {self._again}"
+            f"{describe(expected, _SHOWN)}: it is not the row that this run wrote; put the line right, or {self._again}"
         )
 
 

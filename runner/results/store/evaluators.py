@@ -18,6 +18,11 @@ from runner.results.store.types import EvaluatorInfo, EvaluatorVersion, Page
 _PAGE = 4 << 20  # bytes of sources in a page
 
 
+_AS_READ: tuple[str, ...] = ("version", "language", "source", "description", "dialect", "entry", "dialect_failures")
+_AS_READ += ("asked_dialect", "asked_entry")
+"""What a version has of the evaluator as it was read."""
+
+
 class Evaluators(StorePart):
     """The evaluators of the store. All raises StoreError."""
 
@@ -47,16 +52,8 @@ class Evaluators(StorePart):
             saved = EvaluatorVersion(
                 name=name,
                 number=_unused(connection, name) if newest is None else newest.number + 1,
-                version=evaluator.version,
-                language=evaluator.language,
                 created=now(),
-                source=evaluator.source,
-                description=evaluator.description,
-                dialect=evaluator.dialect,
-                entry=evaluator.entry,
-                dialect_failures=evaluator.dialect_failures,
-                asked_dialect=evaluator.asked_dialect,
-                asked_entry=evaluator.asked_entry,
+                **{field: getattr(evaluator, field) for field in _AS_READ},
             )
             if newest is None:
                 connection.execute(insert(evaluators).values(name=name, created=saved.created, number=saved.number))

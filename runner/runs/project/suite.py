@@ -159,8 +159,7 @@ def share_values(
         if not used:
             raise InputError(
                 f"none of {list_names(names)} has a parameter `{printable(key, 60)}`, or one that takes it as "
-                "its role; "
-                "`NAME.parameter` is one evaluator's"
+                "its role; `NAME.parameter` is one evaluator's"
             )
     return found
 

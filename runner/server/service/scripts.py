@@ -44,19 +44,8 @@ def language_of(file_name: str | None, language: Language | None) -> Language:
 def check_evaluator(evaluator: Evaluator) -> ScriptCheck:
     """What a script is that could be read."""
     return ScriptCheck(
-        name=evaluator.name,
-        language=evaluator.language,
-        version=evaluator.version,
-        description=evaluator.description,
-        dialect=evaluator.dialect,
-        entry=evaluator.entry,
         reads_as="" if evaluator.dialect is None else find_dialect(evaluator.dialect).title,
-        parameters=evaluator.parameters,
-        accepts_any=evaluator.accepts_any,
-        aggregate=evaluator.aggregate,
-        outputs=evaluator.outputs,
-        packages=evaluator.packages,
-        mapping=evaluator.mapping,
+        **{field: value for field, value in evaluator if field in ScriptCheck.model_fields},
     )
 
 

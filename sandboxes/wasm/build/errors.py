@@ -40,8 +40,7 @@ class GuestAssertionError(GuestBuildError):
         self.assertion = assertion
         super().__init__(
             f"assertion {assertion} failed: {found}; "
-            f"componentize-py {pinned_version('componentize-py')} may have changed its layout: "
-            "see docs/building.md"
+            f"componentize-py {pinned_version('componentize-py')} may have changed its layout: see docs/building.md"
         )
 
 

@@ -48,8 +48,7 @@ def python_program(part: str, entry: str, source: str, *beside: str, **options: 
     """
     given = {"source": source, "entry": entry, **options}
     return (
-        "import sys, types\n"
-        f"_part = sys.modules[{_MODULE!r}] = types.ModuleType({_MODULE!r})\n"
+        f"import sys, types\n_part = sys.modules[{_MODULE!r}] = types.ModuleType({_MODULE!r})\n"
         f"exec(compile({python_part(*beside, part)!r}, {GUEST_FILE!r}, 'exec', dont_inherit=True), _part.__dict__)\n"
         f"globals()[{entry!r}] = _part.strict(_part.wrap(**{given!r}))\n"
     )

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable
-from runner.core.types import Evaluator
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.entries import local_step
 from runner.inputs.evaluators.entrypoint import naming
@@ -233,16 +232,12 @@ def _is_scorer(name: str) -> bool:
     return name.startswith("autoevals.") and name not in _STUBS and name.rpartition(".")[2][:1].isupper()
 
 
-def _program(evaluator: Evaluator) -> str:
-    return program("braintrust", evaluator)
-
-
 DIALECT = ForeignDialect(
     name="braintrust",
     title="a Braintrust scorer",
     version=3,
     read=_read,
-    program=_program,
+    program=lambda evaluator: program("braintrust", evaluator),
     marks="one takes `output` and `expected`, stands in the `scores` of an `Eval`, or is a subclass of Scorer",
     arguments={"output": "output", "reference": "expected", "input": "input", "metadata": "metadata"},
     higher_is_better=True,

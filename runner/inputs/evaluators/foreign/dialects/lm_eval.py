@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core.types import Evaluator, Parameter
+from runner.core.types import Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, only
@@ -41,16 +41,12 @@ def _is_one(name: str, names: tuple[str, ...]) -> bool:
     return name.startswith(_ENTRY) and names[0] == "doc"
 
 
-def _program(evaluator: Evaluator) -> str:
-    return program("lm_eval", evaluator, "vendor")
-
-
 DIALECT = ForeignDialect(
     name="lm-eval",
     title="a function of lm-eval",
     version=1,
     read=_read,
-    program=_program,
+    program=lambda evaluator: program("lm_eval", evaluator, "vendor"),
     marks="one is `process_results(doc, results)`",
     arguments={"output": "results", "reference": "doc.reference", "input": "doc.input", "metadata": "doc"},
 )

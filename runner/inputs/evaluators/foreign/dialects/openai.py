@@ -99,8 +99,7 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
     if not isinstance(grader, dict):
         raise EvaluatorError(
             f"{where} is no grader: it is {describe(grader, 60)}, not an object with a type; if it is a "
-            "dataset, name an "
-            "evaluator before it"
+            "dataset, name an evaluator before it"
         )
     return grader
 

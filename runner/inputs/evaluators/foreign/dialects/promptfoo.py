@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names
-from runner.core.types import Evaluator, Parameter
+from runner.core.types import Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.column_suggestions import is_reference
 from runner.inputs.evaluators.entrypoint import NAME
@@ -191,16 +191,12 @@ def read_inline(source: str, where: str, language: Language) -> DialectMatch:
     return DialectMatch(INLINE, (*row(), *_aside(source)), signature=f"{words} of output and context")
 
 
-def _program(evaluator: Evaluator) -> str:
-    return program("promptfoo", evaluator, "template")
-
-
 DIALECT = ForeignDialect(
     name="promptfoo",
     title="a promptfoo assertion",
     version=4,
     read=_read,
-    program=_program,
+    program=lambda evaluator: program("promptfoo", evaluator, "template"),
     languages=("python", "typescript"),
     marks='the second parameter of one gets a context, and is read as `context["vars"]`',
     arguments={

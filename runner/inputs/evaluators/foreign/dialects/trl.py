@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.core.types import Evaluator, Parameter
+from runner.core.types import Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
@@ -61,16 +61,12 @@ def _parameters(module: ScriptModule, function: ModuleFunction) -> Iterator[Para
             yield Parameter(name=name, required=required, columns=columns)
 
 
-def _program(evaluator: Evaluator) -> str:
-    return program("trl", evaluator)
-
-
 DIALECT = ForeignDialect(
     name="trl",
     title="a reward function of TRL",
     version=3,
     read=_read,
-    program=_program,
+    program=lambda evaluator: program("trl", evaluator),
     marks="one takes `completions`, a list",
     arguments={
         "output": "completions",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.core.types import Evaluator, Parameter
+from runner.core.types import Parameter
 from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, only
@@ -34,16 +34,12 @@ def _parameter(own: Parameter) -> Parameter:
     return own.model_copy(update={"required": True, "columns": (_ROLES[own.name], own.name)})
 
 
-def _program(evaluator: Evaluator) -> str:
-    return program("verl", evaluator)
-
-
 DIALECT = ForeignDialect(
     name="verl",
     title="a reward function of verl",
     version=2,
     read=_read,
-    program=_program,
+    program=lambda evaluator: program("verl", evaluator),
     marks="one takes `solution_str` and `ground_truth`",
     higher_is_better=True,
 )

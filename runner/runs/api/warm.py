@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Coroutine, Iterator
 from contextlib import aclosing, contextmanager, suppress
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from runner.core.errors import ColumnsError, InputError
 from runner.core.settings import WarmOptions
@@ -156,22 +156,6 @@ class KeptRun:
         if self._run is not None:
             self._run = None
             self._end()
-
-
-class Scoring:
-    """The base of what scores by a run that is kept; to be closed, or used as a context."""
-
-    _kept: KeptRun
-
-    def close(self) -> None:
-        """Close the sandbox. Safe twice; the next call opens a new one."""
-        self._kept.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _LoopThread:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import BoundedSemaphore, Lock
-from typing import Any, BinaryIO, Unpack
+from typing import Any, BinaryIO, Self, Unpack
 
 from runner.core.doors import DOORS
 from runner.core.errors import ColumnsError, EvaluatorError, InputError
@@ -16,14 +16,14 @@ from runner.core.text import describe, json_text, printable
 from runner.core.types import Direction, Evaluator, Freeform, OutputConfig, Result, Score
 from runner.engine.request import Scorer
 from runner.engine.scoring.summary import passes
-from runner.runs.api.warm import KeptRun, Scoring, row_request
+from runner.runs.api.warm import KeptRun, row_request
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
 from sandboxes.wording import Setting
 
 _BOOLEAN = {"True": True, "False": False}
 
 
-class RowScorer(Scoring):
+class RowScorer:
     """
     Scores row by row, from any thread, in a sandbox that stays open.
 
@@ -97,6 +97,16 @@ class RowScorer(Scoring):
             f"{self.evaluator.name}: the label {describe(found.label, 60)}{of} has no score, and a number is "
             "needed here; give labels scores in the script's header: labels = {good = 1.0, bad = 0.0}"
         )
+
+    def close(self) -> None:
+        """Close the sandbox. Safe twice; the next row opens a new one."""
+        self._kept.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def first_config(evaluator: Evaluator) -> OutputConfig:

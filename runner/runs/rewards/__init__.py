@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from runner.core.errors import EvaluatorError, InputError
 from runner.core.settings import WarmOptions
@@ -12,7 +12,7 @@ from runner.core.signature import with_settings
 from runner.core.text import describe, printable, rows_of
 from runner.core.types import Result
 from runner.engine.request import RunRequest, Scorer
-from runner.runs.api.warm import KeptRun, Scoring, WarmRun, row_request
+from runner.runs.api.warm import KeptRun, WarmRun, row_request
 from sandboxes.errors import SandboxLostError
 
 __all__ = ["Reward", "reward"]
@@ -49,7 +49,7 @@ def reward(
     return Reward(request, failed, name)
 
 
-class Reward(Scoring):
+class Reward:
     """
     A reward function, which `reward` makes. Its sandbox is opened by the first call, and stays open for the next ones.
 
@@ -132,6 +132,16 @@ class Reward(Scoring):
             LOG.warning("%s: %s; first %s: %s", self.__name__, few, _row(failures[0]), _why(failures[0]))
         worth = None if self._failed is None or self._failed == "error" else float(self._failed)
         return [worth if one.outcome == "failed" else one.score for one in results]
+
+    def close(self) -> None:
+        """Close the sandbox. Safe twice; the next call opens a new one."""
+        self._kept.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Reward, (self._request, self._failed, self.__name__)

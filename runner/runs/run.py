@@ -168,7 +168,8 @@ class Run(BaseRun):
                     async for results in groups:
                         self._outputs.add(results)
                         for row in filter(None, map(self.sums.add, results)):
-                            stopped = stopped or causes.add(row)
+                            if row.error is not None and stopped is None:
+                                stopped = causes.add(row, self.sums.count // prepared.request.repeat)
                             if self.baseline is not None:
                                 self.baseline.add(row)
                             if reported:

@@ -28,7 +28,7 @@ def row(number: int, message: str | None) -> Result:
 def stop(messages: list[str | None], allowed: str | None = None, total: int | None = None) -> int | None:
     """The number of the row after which the run stops."""
     causes = Causes(None if allowed is None else parse_most(allowed), lambda: total)
-    return next((n for n, message in enumerate(messages, 1) if causes.add(row(n, message))), None)
+    return next((n for n, message in enumerate(messages, 1) if causes.add(row(n, message), n)), None)
 
 
 def test_more_than_half_of_the_first_hundred_for_one_cause() -> None:

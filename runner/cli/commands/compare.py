@@ -88,7 +88,7 @@ def _datasets(options: CommandOptions, wish: Wish) -> Comparison | None:
         with ProgressBar(not options.quiet) as progress:
             async with aclosing(work.score(folder)) as found:
                 async for result in found:
-                    progress.add(result)
+                    progress.add([result])
 
     with TemporaryDirectory(prefix="evalcell-compare-") as folder:
         if signals.run(score(), quiet=options.quiet):

@@ -51,7 +51,7 @@ async def _try(
             async with aclosing(run_examples(prepared, examples, opened)) as results:
                 async for case in results:
                     found.append(case)
-                    progress.add(case.result)
+                    progress.add([case.result])
 
 
 def _code(result: ExamplesReport) -> int:

@@ -51,7 +51,7 @@ async def _compare(sides: Sequence[PreparedRun], cases: Cases, tally: ParityTall
         async with aclosing(together(sides, cases)) as rows:
             async for row in rows:
                 tally.add(row)
-                progress.add(row[0])
+                progress.add([row[0]])
 
 
 def _code(result: Parity) -> int:

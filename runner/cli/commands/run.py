@@ -117,8 +117,7 @@ async def _score(work: Run, progress: ProgressBar) -> None:
     with progress:
         async with aclosing(work.grouped_results()) as groups:
             async for results in groups:
-                for result in results:
-                    progress.add(result)
+                progress.add(results)
 
 
 def end(work: BaseRun, state: State, error: str | None = None) -> None:

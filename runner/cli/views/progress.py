@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -33,10 +33,10 @@ class ProgressBar:
         self._done = self._failed = 0
         self._began = self._updated = 0.0
 
-    def add(self, result: Result) -> None:
-        """Count one row."""
-        self._done += 1
-        self._failed += result.error is not None
+    def add(self, results: Sequence[Result]) -> None:
+        """Count rows."""
+        self._done += len(results)
+        self._failed += len([result for result in results if result.error is not None])
         if self._bar is not None and perf_counter() - self._updated > _SECONDS:
             self._update(self._bar)
 

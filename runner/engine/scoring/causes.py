@@ -28,13 +28,11 @@ class Causes:
     def __init__(self, allowed: Most | None, total: Callable[[], int | None]) -> None:
         self._allowed = allowed
         self._total = total
-        self._rows = 0
         self._failed: Counter[str] = Counter()
 
-    def add(self, row: Result) -> str | None:
-        """Why the run should stop after this row, in words; None if it should not."""
-        self._rows += 1
-        if self._rows > FIRST or row.error is None:
+    def add(self, row: Result, rows: int) -> str | None:
+        """Why the run should stop after this row, of so many so far, in words; None if it should not."""
+        if rows > FIRST or row.error is None:
             return None
         cause = f"{row.error.kind}: {_VALUES.sub('…', row.error.message[:_LENGTH])}"
         self._failed[cause] += 1
@@ -44,7 +42,7 @@ class Causes:
         if self._allowed is not None and not self._allowed.exceeded_by(count, self._total() or FIRST):
             return None
         return (
-            f"stopped after {rows_of(self._rows)}, because {self._failed[cause]} of them failed for one cause; "
+            f"stopped after {rows_of(rows)}, because {self._failed[cause]} of them failed for one cause; "
             f"as in row {printable(row.id, 60)}: {row.error.message}\n"
             "A score of the other rows would not be that of the dataset. Mend the cause; or allow such rows: "
             f"{Setting('max_failed', '100%')}"

@@ -7,6 +7,7 @@ It needs no widgets, which many installations lack or have in the wrong version,
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from html import escape
 from importlib import import_module
 from time import perf_counter
@@ -33,10 +34,10 @@ class NotebookBar:
         self._shown: tuple[int, int] | None = None
         self._handle: Any = None
 
-    def add(self, result: Result) -> None:
-        """Count one row."""
-        self._done += 1
-        self._failed += result.error is not None
+    def add(self, results: Sequence[Result]) -> None:
+        """Count rows."""
+        self._done += len(results)
+        self._failed += len([result for result in results if result.error is not None])
 
     def show(self) -> None:
         """Show the state, if it is another than before."""

@@ -115,8 +115,7 @@ def finish(run: BaseRun, progress: bool = True, score: Callable[[], Coroutine[An
             async for group in groups:
                 results.extend(group)
                 if bar is not None:
-                    for result in group:
-                        bar.add(result)
+                    bar.add(group)
 
     bar = NotebookBar(run.total()) if progress and score is None and in_notebook() else None
     try:

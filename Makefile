@@ -85,7 +85,7 @@ lint: $(PACKAGES)
 check: lint test
 
 bench: $(READY)
-	$(RUN) -m tests.bench
+	$(RUN) -m benchmarks
 
 lock: $(READY)  # after a change of the dependencies
 	$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url \

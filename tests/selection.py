@@ -46,6 +46,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "runner/cli/commands/cluster.py",
         "runner/runs/api/ray_data.py",
         "runner/runs/api/warm.py",
+        "benchmarks/",
         _VERSIONS,
     ),
     "templates": ("templates/", _VERSIONS),

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import pytest
 from pydantic import ValidationError
 
+from benchmarks.fake_ray import Scenario
+from benchmarks.scale import simulate
 from sandboxes.base import Execution, SandboxConfig, ScriptError
 from sandboxes.cluster.pool import Races
 from sandboxes.cluster.schedule import AHEAD, Schedule
 from sandboxes.cluster.worker import pack_execution, unpack_execution
-from tests.bench.fake_ray import Scenario
-from tests.bench.scale import simulate
 
 SCENARIO = Scenario(workers=100, rows=2000, dying=2.0)
 
@@ -46,7 +46,7 @@ def test_what_dies_or_is_slow_costs_little_time_and_no_row(seed: int) -> None:
 def test_what_could_do_something_twice_is_not_tried_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = Scenario(workers=20, rows=400, dying=0.0, slow_batches=0.05)
     assert simulate(scenario).rows > scenario.rows
-    monkeypatch.setattr("tests.bench.scale.CONFIG", SandboxConfig(backend="process", network=True))
+    monkeypatch.setattr("benchmarks.scale.CONFIG", SandboxConfig(backend="process", network=True))
     found = simulate(scenario)
     assert (found.rows, found.results, found.wrong) == (scenario.rows, scenario.rows, 0)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.side_by_side import loaded
 from sandboxes import Call, Execution, Limits, Program
 from sandboxes.boxes.run_queue import RunQueue, RunSlot
 from sandboxes.guest.machine.box import run_steps
@@ -20,7 +21,6 @@ from sandboxes.guest.supervisor.attempt import Attempt
 from sandboxes.guest.supervisor.driver import After, CallBounds, CallResult
 from sandboxes.guest.supervisor.python_run import PythonSupervisor
 from sandboxes.process.python_box import PythonBox
-from tests.bench.side_by_side import loaded
 from tests.sandboxes.supervised import BOUNDS, NO_MEMORY, Event, ForkingPlace
 from tests.sandboxes.test_supervisor import BAD, GOOD, KNOWN, PAYLOADS, SCRIPT, open_files
 

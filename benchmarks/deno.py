@@ -11,11 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-from sandboxes import Call, Isolation, Limits, Program
-from sandboxes.deno import DenoConfig, DenoSandbox
-from sandboxes.deno.binary import find_deno
-from templates import source as template
-from tests.bench.measure import (
+from benchmarks.measure import (
     EVALCELL,
     OUTPUT,
     REFERENCE,
@@ -29,6 +25,10 @@ from tests.bench.measure import (
     spread,
     timed,
 )
+from sandboxes import Call, Isolation, Limits, Program
+from sandboxes.deno import DenoConfig, DenoSandbox
+from sandboxes.deno.binary import find_deno
+from templates import source as template
 from tests.scripts import typescript
 
 ENDLESS = "function evaluate() { while (true) {} }"

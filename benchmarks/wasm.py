@@ -11,10 +11,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from sandboxes import Call, Execution, Isolation, Limits, Program
-from sandboxes.wasm.reset import Reset
-from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
-from tests.bench.measure import (
+from benchmarks.measure import (
     EVALCELL,
     OUTPUT,
     REFERENCE,
@@ -31,6 +28,9 @@ from tests.bench.measure import (
     spread,
     timed,
 )
+from sandboxes import Call, Execution, Isolation, Limits, Program
+from sandboxes.wasm.reset import Reset
+from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.scripts import python
 
 ROUNDS = 7

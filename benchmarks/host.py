@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.measure import Figures, dataset, spread
+from benchmarks.measure import Figures, dataset, spread
 
 FEW, MANY, ROUNDS = 5_000, 45_000, 3
 _RUN = (

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import OUTPUT, REFERENCE, Figures, spread, timed
 from runner import SandboxConfig, evaluate
-from tests.bench.measure import OUTPUT, REFERENCE, Figures, spread, timed
 
 ROWS = 100_000
 ROUNDS = 3

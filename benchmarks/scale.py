@@ -1,5 +1,5 @@
 """
-A cluster of a thousand workers, simulated: `python -m tests.bench.scale [workers]`.
+A cluster of a thousand workers, simulated: `python -m benchmarks.scale [workers]`.
 
 The engine and the pool are the real ones (`runner/engine`, `sandboxes/cluster`); Ray, workers and clock are not.
 Workers die, lie on slow machines, or are slow for a batch, and a row takes as long as the scenario says. An hour of a
@@ -21,13 +21,13 @@ from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
+from benchmarks.fake_ray import FakeRay, Found, Scenario
 from runner.engine import local
 from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.base import SandboxConfig
 from sandboxes.cluster import sandbox as cluster
 from sandboxes.cluster.sandbox import on_cluster
-from tests.bench.fake_ray import FakeRay, Found, Scenario
 
 CONFIG = SandboxConfig(backend="wasm")
 SCRIPT = "def evaluate(output):\n    return 1.0\n"

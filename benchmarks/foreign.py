@@ -7,12 +7,12 @@ import os
 import statistics
 from typing import Any
 
+from benchmarks.measure import Figures, children, run_time
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.program import program
 from sandboxes import Call, Limits, Program, SandboxConfig
 from sandboxes.registry import create
-from tests.bench.measure import Figures, children, run_time
 
 COUNT = 200
 ROUNDS = 7

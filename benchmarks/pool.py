@@ -15,12 +15,12 @@ from typing import Any
 
 import httpx
 
+from benchmarks.measure import OUTPUT, REFERENCE, Figures, dataset, held, ms, run, score, source, spread, timed
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.runs.pool.pool import WorkerPool
 from runner.runs.pool.types import RunJob, RunPart, RunSegment, TryJob
 from sandboxes.guest.supervisor.procfs import descendants
-from tests.bench.measure import OUTPUT, REFERENCE, Figures, dataset, held, ms, run, score, source, spread, timed
 from tests.server.http.served import Served
 
 RATE = 50.0

@@ -11,17 +11,17 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.measure import Figures, gaps, in_ms, spread, timed
+from benchmarks.side_by_side import bare_loop, compared, loaded, site
 from runner.inputs.evaluators.resolve import find_evaluator
 from sandboxes import Call
 from sandboxes.boxes.host_files import view
 from templates import demo
-from tests.bench.measure import Figures, gaps, in_ms, spread, timed
-from tests.bench.side_by_side import bare_loop, compared, loaded, site
 
 ROWS = 5000
 """As many as a dataset may have; the first batches are small."""
 
-SHARED = Path(__file__).parents[3] / "shared"
+SHARED = Path(__file__).parents[2] / "shared"
 EVALUATOR = find_evaluator("token-cosine")
 
 
@@ -97,6 +97,6 @@ def figure_packages(figures: Figures) -> None:
 
 def resolved(**env: str) -> float:
     """Seconds in a new process, without the start of Python. Raises CalledProcessError where it failed."""
-    command = [sys.executable, "-m", "tests.bench.resolved", view().python, *EVALUATOR.packages]
+    command = [sys.executable, "-m", "benchmarks.resolved", view().python, *EVALUATOR.packages]
     done = subprocess.run(command, check=True, env=os.environ | env, capture_output=True)
     return float(done.stdout)

@@ -12,10 +12,10 @@ import statistics
 import time
 from contextlib import aclosing
 
+from benchmarks.measure import OUTPUT, REFERENCE, Figures, spread
 from runner.engine.local import score
 from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.resolve import find_evaluator
-from tests.bench.measure import OUTPUT, REFERENCE, Figures, spread
 
 ROWS, BATCH, MACHINES, LATENCY, ROUNDS = 1000, 100, 4, 0.1, 3
 REQUESTS = 60

@@ -7,8 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from benchmarks.measure import Figures, timed
 from runner import SandboxConfig, evaluate
-from tests.bench.measure import Figures, timed
 
 _PARTS = 8
 _FEW, _MANY = 5_000, 30_000  # rows of a part

@@ -1,5 +1,5 @@
 """
-What docs/performance.md claims about speed, measured: `make bench`, or `python -m tests.bench [figure ...]`.
+What docs/performance.md claims about speed, measured: `make bench`, or `python -m benchmarks [figure ...]`.
 
 Each figure stands beside a baseline of the same run, since machines are noisy: read the ratios.
 """
@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from sandboxes import SandboxUnavailableError
-from tests.bench import (
+from benchmarks import (
     cluster,
     compare,
     deno,
@@ -34,7 +33,8 @@ from tests.bench import (
     vendors,
     wasm,
 )
-from tests.bench.measure import Figures
+from benchmarks.measure import Figures
+from sandboxes import SandboxUnavailableError
 
 FIGURES: dict[str, Callable[[Figures], None]] = {
     name.removeprefix("figure_"): figure

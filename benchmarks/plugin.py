@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from tests.bench.measure import Figures
+from benchmarks.measure import Figures
 
 ROUNDS = 15
 BAR = 1.03

@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.measure import Figures, run, spread, timed
+from benchmarks.measure import Figures, run, spread, timed
 from tests.server.http.served import Served
 
 ROUNDS = 5
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 _IMPORTS = "import fastapi, uvicorn, sqlalchemy, alembic, jinja2, httpx"
 
 

@@ -13,10 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import EVALCELL, Figures, timed
 from runner.results.output.parquet_writer import ParquetWriter
 from runner.results.output.row_cells import Layout
 from runner.results.output.writers import CsvWriter, JsonlWriter, JsonWriter, Writer
-from tests.bench.measure import EVALCELL, Figures, timed
 
 ROWS = 100_000
 SECONDS, MEGABYTES = 3.0, 300

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.measure import EVALCELL, Figures, run, spread, timed
+from benchmarks.side_by_side import Bare, waiting
 from runner.core.types import InputMapping
 from runner.runs.api.warm import WarmRun, row_request
 from sandboxes import SandboxConfig
 from sandboxes.guest.supervisor import procfs
-from tests.bench.measure import EVALCELL, Figures, run, spread, timed
-from tests.bench.side_by_side import Bare, waiting
 from tests.inputs.foreign.vendors.comparison import Row, real_rows
 from tests.inputs.foreign.vendors.environment import HERE, UnavailableError, oracle_command, python, variables
 

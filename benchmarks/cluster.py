@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fake_ray import Scenario
+from benchmarks.measure import Figures
+from benchmarks.parts import add_growth
+from benchmarks.scale import simulate
 from runner import SandboxConfig, stream
 from sandboxes.errors import SandboxUnavailableError
-from tests.bench.fake_ray import Scenario
-from tests.bench.measure import Figures
-from tests.bench.parts import add_growth
-from tests.bench.scale import simulate
 from tests.cluster.nodes import two_nodes
 
 WAITS = "import time\ndef evaluate(output):\n    time.sleep(0.02)\n    return 1.0\n"
@@ -120,6 +120,6 @@ def figure_scale(figures: Figures) -> None:
         "simulated: 200 workers, 1% dying an hour, 1% slow, 1% of batches slow, 10 times: wall / ideal",
         f"{ratio:.3f}",
         "1.15",
-        f"{found.results - scenario.rows} rows too many, {found.wrong} wrong; python -m tests.bench.scale: 1,000",
+        f"{found.results - scenario.rows} rows too many, {found.wrong} wrong; python -m benchmarks.scale: 1,000",
         met=ratio <= 1.15,
     )

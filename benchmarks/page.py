@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 
+from benchmarks.measure import Figures, held
 from runner.server.http.web import static
 from sandboxes import SandboxUnavailableError
-from tests.bench.measure import Figures, held
 from tests.browser import CHROMIUM
 from tests.server.http.served import Served
 

@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.measure import Figures, calls, dataset, gaps, held, in_ms, ms, run, score, source, spread, timed
+from benchmarks.side_by_side import compared, loaded
 from sandboxes import Call, Limits
 from sandboxes.boxes.host_files import view
 from sandboxes.guest.supervisor import procfs
-from tests.bench.measure import Figures, calls, dataset, gaps, held, in_ms, ms, run, score, source, spread, timed
-from tests.bench.side_by_side import compared, loaded
 
 ENDLESS = "def evaluate():\n    while True: pass\n"
 

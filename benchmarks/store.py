@@ -12,14 +12,14 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from benchmarks.compare import row
+from benchmarks.measure import Figures, timed
 from runner.core.types import Result
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.results.store import open_store
 from runner.results.store.segments import SegmentBuilder
 from runner.results.store.store import Store
 from runner.results.store.types import RunSpec, Selection
-from tests.bench.compare import row
-from tests.bench.measure import Figures, timed
 
 ROWS = 100_000
 SHARE, MEGABYTES = 0.5, 40
@@ -69,7 +69,7 @@ def _fill(store: Store, run: str) -> None:
 
 def _memory(folder: str, run: str) -> int:
     """What the selections add to a process that has opened the store, in MB."""
-    done = subprocess.run([sys.executable, "-m", "tests.bench.store", folder, run], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "benchmarks.store", folder, run], capture_output=True, check=True)
     return int(done.stdout)
 
 

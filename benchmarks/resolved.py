@@ -1,4 +1,4 @@
-"""`python -m tests.bench.resolved PYTHON REQUIREMENT ...` prints the seconds until the packages are there."""
+"""`python -m benchmarks.resolved PYTHON REQUIREMENT ...` prints the seconds until the packages are there."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ import json
 import statistics
 from typing import Any
 
+from benchmarks.measure import Figures, spread, timed
 from runner import SandboxConfig, evaluate
 from runner.runs.rewards import reward
-from tests.bench.measure import Figures, spread, timed
 
 BATCH = 64
 BATCHES = 20

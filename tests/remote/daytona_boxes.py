@@ -9,22 +9,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.remote.faults import Front
 from tests.remote.machine import Machine
-from tests.remote.serving import Front
+from tests.remote.serving import Refused
 
 BROKEN, SLOW = "broken", "slow"
 """Targets: of the one the sandboxes fail to start, of the other they never do."""
 
 _BOOT, _DESTROY = 0.1, 0.2
 _OF_NETWORK = ("networkBlockAll", "networkAllowList", "domainAllowList")
-
-
-class Refused(Exception):
-    """What the API answers instead."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class Box:
@@ -178,11 +171,11 @@ class Boxes:
     def _forget(self, box: Box) -> None:
         self._boxes.pop(box.id, None)
 
-    def get(self, id_or_name: str) -> Box:
+    def get(self, id_or_name: str, code: str = "") -> Box:
         for box in self._boxes.values():
             if id_or_name in (box.id, box.name) and box.state != "destroyed":
                 return box
-        raise Refused(404, f"Sandbox with ID or name {id_or_name} not found")
+        raise Refused(404, f"Sandbox with ID or name {id_or_name} not found", code)
 
     def page(self, labels: str, cursor: str, limit: int) -> tuple[list[Box], str | None]:
         try:

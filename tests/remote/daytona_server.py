@@ -10,54 +10,90 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
 
-from tests.remote.daytona_boxes import Box, Boxes, Refused
-from tests.remote.daytona_toolbox import Handler, Toolbox
+from tests.remote.daytona_boxes import Box, Boxes
+from tests.remote.daytona_toolbox import Tool, Toolbox
+from tests.remote.faults import Fail, Front
 from tests.remote.machine import MachineGone
-from tests.remote.serving import Fail, Front, middleware, serve
+from tests.remote.serving import Api, Handler, Refused, Route, document, serve
 
 _KEY = "dtn_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_LARGEST = 256 << 20
 _DAEMON = ("upload", "start", "download", "remove")
 
 
-class Control:
-    """The control plane: routes below /api."""
+class Daytona(Api):
+    """The control plane, below /api, and the daemons of the boxes, below /toolbox."""
 
-    def __init__(self, boxes: Boxes) -> None:
-        self._boxes = boxes
+    def __init__(self, front: Front) -> None:
+        super().__init__(front)
+        self._key = str(front.options.get("key", _KEY))
+        self._boxes = Boxes(front)
 
-    def routes(self) -> dict[tuple[str, str], Callable[[web.Request], Awaitable[web.StreamResponse]]]:
-        one = "sandbox/{id}"
-        network = (
-            {("POST", f"{one}/network-settings"): self._network} if self._boxes.options.get("network", True) else {}
+    def environment(self, url: str) -> dict[str, str]:
+        return {"DAYTONA_API_KEY": self._key, "DAYTONA_API_URL": f"{url}/api", "DAYTONA_TARGET": "us"}
+
+    def routes(self) -> Iterable[Route]:
+        every, one = "/api/sandbox", "/api/sandbox/{id}"
+        yield "create", "POST", every, self._create
+        yield "list", "GET", every, self._list
+        yield "get", "GET", one, self._with(lambda box, request: None)
+        yield "kill", "DELETE", one, self._with(lambda box, request: box.destroy())
+        yield "start", "POST", f"{one}/start", self._with(lambda box, request: box.start())
+        yield "stop", "POST", f"{one}/stop", self._with(lambda box, request: box.stop())
+        yield (
+            "extend",
+            "POST",
+            f"{one}/ttl/{{minutes}}",
+            self._with(lambda box, request: box.live_for(_minutes(request))),
         )
-        return network | {
-            ("POST", "sandbox"): self._create,
-            ("GET", "sandbox"): self._list,
-            ("GET", one): self._with(lambda box, request: None),
-            ("DELETE", one): self._with(lambda box, request: box.destroy()),
-            ("POST", f"{one}/start"): self._with(lambda box, request: box.start()),
-            ("POST", f"{one}/stop"): self._with(lambda box, request: box.stop()),
-            ("POST", f"{one}/ttl/{{minutes}}"): self._with(lambda box, request: box.live_for(_minutes(request))),
-            ("POST", f"{one}/autostop/{{minutes}}"): self._with(_auto_stop),
-            ("POST", f"{one}/last-activity"): self._active,
-            ("PUT", f"{one}/labels"): self._labels,
-            ("GET", f"{one}/toolbox-proxy-url"): self._proxy,
-        }
+        yield "extend", "POST", f"{one}/autostop/{{minutes}}", self._with(_auto_stop)
+        yield "extend", "POST", f"{one}/last-activity", self._active
+        yield "labels", "PUT", f"{one}/labels", self._labels
+        yield "toolbox-proxy-url", "GET", f"{one}/toolbox-proxy-url", self._proxy
+        if self.front.options.get("network", True):
+            yield "network", "POST", f"{one}/network-settings", self._network
+        for op, method, path, tool in Toolbox(self.front).routes():
+            yield op, method, f"/toolbox/{{id}}/{path}", _in_box(self._boxes, tool)
+
+    def op(self, request: web.Request) -> str:
+        op = super().op(request)
+        return "find" if op == "get" and not _ID.fullmatch(request.match_info["id"]) else op
+
+    def admit(self, request: web.Request) -> None:
+        if request.headers.get("Authorization") != f"Bearer {self._key}":
+            raise Refused(401, "Invalid credentials")
+
+    def refusal(self, request: web.Request, refused: Refused) -> web.StreamResponse:
+        if request.path.startswith("/toolbox/"):
+            return _daemon_error(refused.status, str(refused), refused.code, request.path)
+        return _control_error(refused.status, str(refused))
+
+    def unrouted(self, request: web.Request, error: web.HTTPException) -> Refused:
+        return Refused(error.status, f"Cannot {request.method} {request.path}")
+
+    def failure(self, fail: Fail) -> web.StreamResponse:
+        op = str(fail).partition(":")[0]
+        if fail.kind == "rate":
+            seconds = f"{fail.after if fail.after is not None else 1:g}"
+            name = "sandbox-create" if op == "create" else "authenticated"
+            headers = {f"X-RateLimit-{what}-{name}": value for what, value in (("Limit", "300"), ("Remaining", "0"))}
+            headers |= {f"X-RateLimit-Reset-{name}": seconds, f"Retry-After-{name}": seconds}
+            return _control_error(429, "ThrottlerException: Too Many Requests", headers)
+        if fail.kind == "full":
+            return _control_error(400, "Total CPU limit exceeded. Maximum allowed: 10.")
+        if op in _DAEMON:
+            return _daemon_error(fail.status, fail.text, fail.code, "", fail.headers)
+        return _control_error(fail.status, fail.text, fail.headers)
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
-        asked = await request.json()
-        if not isinstance(asked, dict):
-            raise Refused(400, "an object is needed")
-        return _told(self._boxes.create(asked), request)
+        return _told(self._boxes.create(await document(request)), request)
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
         query = request.query
@@ -123,35 +159,6 @@ def _origin(request: web.Request) -> str:
     return f"{request.scheme}://{request.host}"
 
 
-def _op(request: web.Request) -> str:
-    method, (_, *parts) = request.method, request.path.split("/")
-    if parts[0] == "toolbox":
-        what = "/".join(parts[2:4])
-        known = {"process/execute": "start", "files": "remove"}
-        return known.get(what) or ("upload" if "upload" in what else "download" if "download" in what else "about")
-    if len(parts) == 2:
-        return "create" if method == "POST" else "list"
-    if len(parts) == 3:
-        return "kill" if method == "DELETE" else "get" if _ID.fullmatch(parts[2]) else "find"
-    known = {"ttl": "extend", "autostop": "extend", "last-activity": "extend", "network-settings": "network"}
-    return known.get(parts[3], parts[3])
-
-
-def _failure(fail: Fail) -> web.StreamResponse:
-    op = str(fail).partition(":")[0]
-    if fail.kind == "rate":
-        seconds = f"{fail.after if fail.after is not None else 1:g}"
-        name = "sandbox-create" if op == "create" else "authenticated"
-        headers = {f"X-RateLimit-{what}-{name}": value for what, value in (("Limit", "300"), ("Remaining", "0"))}
-        headers |= {f"X-RateLimit-Reset-{name}": seconds, f"Retry-After-{name}": seconds}
-        return _control_error(429, "ThrottlerException: Too Many Requests", headers)
-    if fail.kind == "full":
-        return _control_error(400, "Total CPU limit exceeded. Maximum allowed: 10.")
-    if op in _DAEMON:
-        return _daemon_error(fail.status, fail.text, fail.code, "", fail.headers)
-    return _control_error(fail.status, fail.text, fail.headers)
-
-
 def _control_error(status: int, message: str, headers: dict[str, str] | None = None) -> web.StreamResponse:
     body = {"path": "/api", "timestamp": _now(), "statusCode": status, "error": _phrase(status), "message": message}
     return web.json_response(body, status=status, headers=headers)
@@ -173,46 +180,16 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _errors(key: str) -> Any:
-    """Whatever is refused, in the form of who refuses it; and who asks at all."""
-
-    @web.middleware
-    async def body(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        if request.path.startswith("/_control"):
-            return await handler(request)
-        inside = request.path.startswith("/toolbox/")
-        try:
-            if request.headers.get("Authorization") != f"Bearer {key}":
-                raise Refused(401, "Invalid credentials")
-            return await handler(request)
-        except Refused as e:
-            if inside:
-                return _daemon_error(e.status, str(e), "", request.path)
-            return _control_error(e.status, str(e))
-        except ConnectionResetError:  # nobody waits for an answer
-            return web.Response()
-        except web.HTTPException as e:
-            return _control_error(e.status, f"Cannot {request.method} {request.path}")
-
-    return body
-
-
-def _in_box(boxes: Boxes, work: Handler) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _in_box(boxes: Boxes, work: Tool) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        try:
-            box = boxes.get(request.match_info["id"])
-        except Refused as e:
-            return _daemon_error(404, str(e), "SANDBOX_NOT_FOUND", request.path)
+        box = boxes.get(request.match_info["id"], "SANDBOX_NOT_FOUND")
         if box.state != "started" or box.machine is None:
-            message = "sandbox is not running — start the sandbox before accessing it"
-            return _daemon_error(400, message, "SANDBOX_NOT_STARTED", request.path)
+            raise Refused(400, "sandbox is not running — start the sandbox before accessing it", "SANDBOX_NOT_STARTED")
         box.active = datetime.now(UTC)
         try:
             return await work(request, box, box.machine)
         except MachineGone as e:
-            return _daemon_error(502, f"runner is unreachable: {e}", "RUNNER_UNREACHABLE", request.path)
+            raise Refused(502, f"runner is unreachable: {e}", "RUNNER_UNREACHABLE") from None
         except FileNotFoundError as e:
             raise Refused(404, f"stat {e.filename}: no such file or directory") from None
         except OSError as e:
@@ -223,18 +200,5 @@ def _in_box(boxes: Boxes, work: Handler) -> Callable[[web.Request], Awaitable[we
     return answer
 
 
-async def build(front: Front) -> web.Application:
-    key = str(front.options.get("key", _KEY))
-    front.environment = lambda url: {"DAYTONA_API_KEY": key, "DAYTONA_API_URL": f"{url}/api", "DAYTONA_TARGET": "us"}
-    front.failure = _failure
-    boxes = Boxes(front)
-    application = web.Application(middlewares=[middleware(front, _op), _errors(key)], client_max_size=_LARGEST)
-    for (method, path), control in Control(boxes).routes().items():
-        application.router.add_route(method, f"/api/{path}", control)
-    for (method, path), tool in Toolbox(front).routes().items():
-        application.router.add_route(method, f"/toolbox/{{id}}/{path}", _in_box(boxes, tool))
-    return application
-
-
 if __name__ == "__main__":
-    asyncio.run(serve(build))
+    asyncio.run(serve(Daytona.build))

@@ -2,20 +2,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import PurePosixPath
-from typing import Any
 
 from aiohttp import BodyPartReader, web
 
-from tests.remote.daytona_boxes import Box, Refused
+from tests.remote.daytona_boxes import Box
+from tests.remote.faults import Front
 from tests.remote.machine import Machine, MachineGone, Process
 from tests.remote.room import USER
-from tests.remote.serving import Front
+from tests.remote.serving import Refused, document
 
 _CHUNK = 64 * 1024
 
-Handler = Callable[[web.Request, Box, Machine], Awaitable[web.StreamResponse]]
+Tool = Callable[[web.Request, Box, Machine], Awaitable[web.StreamResponse]]
 
 
 class Toolbox:
@@ -24,28 +24,23 @@ class Toolbox:
     def __init__(self, front: Front) -> None:
         self._front = front
 
-    def routes(self) -> dict[tuple[str, str], Handler]:
-        return {
-            ("POST", "process/execute"): self._execute,
-            ("POST", "files/bulk-upload"): self._bulk_upload,
-            ("GET", "files/download"): self._download,
-            ("DELETE", "files"): self._remove,
-            ("GET", "user-home-dir"): self._home,
-        }
+    def routes(self) -> Iterable[tuple[str, str, str, Tool]]:
+        yield "start", "POST", "process/execute", self._execute
+        yield "upload", "POST", "files/bulk-upload", self._bulk_upload
+        yield "download", "GET", "files/download", self._download
+        yield "remove", "DELETE", "files", self._remove
+        yield "about", "GET", "user-home-dir", self._home
 
     async def _execute(self, request: web.Request, box: Box, machine: Machine) -> web.StreamResponse:
-        asked = await _asked(request, "command")
+        asked = await document(request)
+        if not asked.get("command"):
+            raise Refused(400, "command is required")
         text = asked["command"].encode() + b"\n"
-        return await self._ran(box, machine, ["/bin/bash"], text, asked)
-
-    async def _ran(
-        self, box: Box, machine: Machine, argv: list[str], text: bytes, asked: dict[str, Any], **more: Any
-    ) -> web.StreamResponse:
         env = {**box.env, **(asked.get("envs") or {})}
         try:
-            process = await machine.start_program(argv, env=env, cwd=asked.get("cwd"), user=USER, merge=True)
+            process = await machine.start_program(["/bin/bash"], env=env, cwd=asked.get("cwd"), user=USER, merge=True)
         except OSError as e:
-            return web.json_response({"exitCode": -1, "result": str(e), **more})
+            return web.json_response({"exitCode": -1, "result": str(e)})
         running = asyncio.create_task(_output(process, text))
         await self._front.frame("start", 1, machine)
         try:
@@ -55,9 +50,7 @@ class Toolbox:
             await process.kill(group=True)
             raise Refused(408, "command execution timeout") from None
         await self._front.frame("start", 2, machine)
-        return web.json_response(
-            {"exitCode": await process.wait(), "result": output.decode("utf-8", "replace"), **more}
-        )
+        return web.json_response({"exitCode": await process.wait(), "result": output.decode("utf-8", "replace")})
 
     async def _bulk_upload(self, request: web.Request, box: Box, machine: Machine) -> web.StreamResponse:
         paths: dict[str, str] = {}
@@ -110,16 +103,6 @@ async def _output(process: Process, text: bytes) -> bytes:
     with contextlib.suppress(MachineGone):
         await process.wait()
     return output
-
-
-async def _asked(request: web.Request, name: str) -> dict[str, Any]:
-    try:
-        asked = await request.json()
-    except ValueError:
-        asked = None
-    if not isinstance(asked, dict) or not asked.get(name):
-        raise Refused(400, f"{name} is required")
-    return asked
 
 
 def _path(request: web.Request, machine: Machine) -> str:

@@ -12,7 +12,7 @@ import base64
 import contextlib
 import json
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable
 from email.message import Message
 from typing import Any
 
@@ -22,6 +22,7 @@ from tests.remote import room
 from tests.remote.e2b_processes import Event, Running, lost
 from tests.remote.faults import Cut, Front
 from tests.remote.machine import Machine, MachineGone
+from tests.remote.serving import Route
 
 PORT = "49983"
 # envd starts every program through a shell, which is why one that is not there ends with 127.
@@ -35,9 +36,9 @@ class Envd:
         self._front = front
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add_routes(self, router: web.UrlDispatcher) -> None:
-        router.add_post("/files", self.upload)
-        router.add_post("/process.Process/Start", self.process)
+    def routes(self) -> Iterable[Route]:
+        yield "upload", "POST", "/files", self.upload
+        yield "start", "POST", "/process.Process/Start", self.process
 
     def _machine(self, request: web.Request, *, guarded: bool = True) -> Machine:
         """The proxy's work, then envd's check of who asks."""
@@ -86,8 +87,7 @@ class Envd:
         user = _user(request)  # where it is unknown, there is no stream
         try:
             running = await self._started(machine, asked, user, request.headers.get("Connect-Timeout-Ms"))
-            # Without an await between: what the process says at once would get lost.
-            events = running.events(running.listen(), every)
+            events = running.events(every)
         except FileNotFoundError as e:
             events = _only("invalid_argument", f"cwd '{e.filename}' does not exist")
         response = web.StreamResponse(headers={"Content-Type": "application/connect+json"})

@@ -1,4 +1,4 @@
-"""A process in a machine of the local E2B, and those who listen to it."""
+"""A process in a machine of the local E2B, and what its client hears of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
 from typing import Any
 
 from tests.remote.machine import Machine, MachineGone, Process
@@ -17,25 +16,19 @@ _WORDS = {9: "killed", 15: "terminated", 11: "segmentation fault", 6: "aborted"}
 Event = dict[str, Any]
 
 
-@dataclass(eq=False)
 class Running:
-    """A process, and who listens to it. It goes on whether or not anybody does."""
+    """A process, which goes on whether or not anybody hears it. Who asked for it hears all it says, or it waits."""
 
-    machine: Machine
-    process: Process
-    listeners: set[asyncio.Queue[Event]] = field(default_factory=set)
-    over: bool = False
+    def __init__(self, machine: Machine, process: Process) -> None:
+        self.machine = machine
+        self.process = process
+        self.over = False
+        self._said: asyncio.Queue[Event] = asyncio.Queue(8)
+        self._heard = True
 
     async def tell(self, event: Event) -> None:
-        """Waits for the slowest of those who listen."""
-        for queue in list(self.listeners):
-            await queue.put(event)
-
-    def listen(self) -> asyncio.Queue[Event]:
-        """What comes from now on."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(8)
-        self.listeners.add(queue)
-        return queue
+        if self._heard:
+            await self._said.put(event)
 
     async def pump(self) -> None:
         """Carries what it says, and at last how it ended."""
@@ -62,23 +55,23 @@ class Running:
             await self.process.kill()
         await self.tell({"error": {"code": "deadline_exceeded", "message": "context deadline exceeded"}})
 
-    async def events(self, queue: asyncio.Queue[Event], every: float) -> AsyncGenerator[Event, None]:
+    async def events(self, every: float) -> AsyncGenerator[Event, None]:
         """To the end; something to keep the connection alive every so many seconds."""
         try:
             yield {"event": {"start": {"pid": self.process.pid}}}
             while True:
                 try:
                     async with asyncio.timeout(every):
-                        event = await queue.get()
+                        event = await self._said.get()
                 except TimeoutError:
                     event = {"event": {"keepalive": {}}}
                 yield event
                 if "error" in event or "end" in event["event"]:
                     return
         finally:
-            self.listeners.discard(queue)
-            while not queue.empty():  # or else who tells would wait for ever
-                queue.get_nowait()
+            self._heard = False
+            while not self._said.empty():  # or else who tells would wait for ever
+                self._said.get_nowait()
 
 
 def _ended(code: int) -> dict[str, Any]:

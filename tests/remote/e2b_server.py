@@ -13,6 +13,7 @@ import asyncio
 import base64
 import re
 import secrets
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -22,96 +23,83 @@ from aiohttp import web
 from tests.remote.e2b_envd import Envd
 from tests.remote.faults import Fail, Front
 from tests.remote.machine import Machine, MachineGone
-from tests.remote.serving import middleware, serve
+from tests.remote.serving import Api, Refused, Route, document, serve
 
 KEY = "e2b_" + "0123456789" * 4
 TEMPLATES = ("base", "code-interpreter-v1")
 _LONGEST = 3600
-_LARGEST = 64 << 20
 _VERSION = "0.6.13"
-_OPS = {
-    ("POST", "/sandboxes"): "create",
-    ("GET", "/sandboxes"): "list",
-    ("GET", "/sandboxes/*"): "get",
-    ("DELETE", "/sandboxes/*"): "kill",
-    ("POST", "/sandboxes/*/timeout"): "extend",
-    ("POST", "/sandboxes/*/connect"): "connect",
-    ("PUT", "/sandboxes/*/network"): "network",
-    ("POST", "/files"): "upload",
-    ("POST", "/process.Process/Start"): "start",
-}
+_FULL = "you have reached the maximum number of concurrent E2B sandboxes ({})"
 
 
-def op_of(request: web.Request) -> str:
-    path = re.sub(r"^(/sandboxes/)[^/]+", r"\1*", request.path.removeprefix("/v2"))
-    op = _OPS.get((request.method, path), "other")
-    return "find" if op == "list" and "key" in _asked_metadata(request) else op
+class E2B(Api):
+    """What a client with the key may ask, and every machine's daemon."""
 
-
-def failure(fail: Fail) -> web.StreamResponse:
-    if fail.kind == "rate":
-        after = str(round(1 if fail.after is None else fail.after))
-        limit = {"RateLimit-Limit": "20000", "RateLimit-Remaining": "0", "RateLimit-Reset": after}
-        return _error(429, "Rate limit exceeded", headers={**limit, "Retry-After": after, **fail.headers})
-    if fail.kind == "full":
-        return _full(20)
-    return _error(fail.status, fail.text, fail.code, fail.headers)
-
-
-def _error(status: int, message: str, code: str = "", headers: dict[str, str] | None = None) -> web.Response:
-    told = {"code": status, "message": message} | ({"error_code": code} if code else {})
-    return web.json_response(told, status=status, headers=headers)
-
-
-def _full(cap: int) -> web.Response:
-    return _error(429, f"you have reached the maximum number of concurrent E2B sandboxes ({cap})")
-
-
-class Refused(Exception):
-    """A request that is answered by a failure."""
-
-    def __init__(self, status: int, message: str, code: str = "") -> None:
-        super().__init__(message)
-        self.answer = _error(status, message, code)
-
-
-class Control:
-    """What a client with the key may ask."""
+    largest = 64 << 20
 
     def __init__(self, front: Front) -> None:
-        self._front = front
+        super().__init__(front)
         self._orders: dict[str, tuple[bytes, dict[str, Any] | None]] = {}
         """By idempotency key: what was asked, and what came of it; None: it is not done yet."""
         self._making = 0
 
-    def add_routes(self, router: web.UrlDispatcher) -> None:
-        second = self._front.options.get("v2", True)
+    def environment(self, url: str) -> dict[str, str]:
+        return {"E2B_API_URL": url, "E2B_SANDBOX_URL": url, "E2B_API_KEY": KEY}
+
+    def routes(self) -> Iterable[Route]:
+        second, one = self.front.options.get("v2", True), "/sandboxes/{id}"
         for version in ("", "/v2") if second else ("",):
-            for method, path, handler in (
-                ("POST", "/sandboxes", self.create),
-                ("GET", "/sandboxes", self.list),
-                ("POST", "/sandboxes/{id}/connect", self.connect),
-            ):
-                if not (version and second == "list" and method == "POST"):
-                    router.add_route(method, version + path, handler)
-        for method, path, handler in (
-            ("GET", "", self.get),
-            ("DELETE", "", self.kill),
-            ("POST", "/timeout", self.timeout),
-            ("PUT", "/network", self.network),
-        ):
-            if handler != self.network or self._front.options.get("network", True):
-                router.add_route(method, "/sandboxes/{id}" + path, handler)
+            if not (version and second == "list"):
+                yield "create", "POST", f"{version}/sandboxes", self.create
+            yield "list", "GET", f"{version}/sandboxes", self.list
+            yield "connect", "POST", f"{version}{one}/connect", self.connect
+        yield "get", "GET", one, self.get
+        yield "kill", "DELETE", one, self.kill
+        yield "extend", "POST", f"{one}/timeout", self.timeout
+        if self.front.options.get("network", True):
+            yield "network", "PUT", f"{one}/network", self.network
+        yield from Envd(self.front).routes()
+
+    def op(self, request: web.Request) -> str:
+        op = super().op(request)
+        if op == "other" and request.path == "/v2/sandboxes":  # which an older deployment does not know
+            op = {"POST": "create", "GET": "list"}.get(request.method, op)
+        return "find" if op == "list" and "key" in _asked_metadata(request) else op
+
+    def admit(self, request: web.Request) -> None:
+        control = re.match(r"(/v2)?/sandboxes(/|$)", request.path)
+        if control and request.headers.get("X-API-KEY") != KEY:
+            raise Refused(401, "Invalid API key, please visit the API Keys tab of your dashboard")
+
+    def refusal(self, request: web.Request, refused: Refused) -> web.StreamResponse:
+        return _error(refused.status, str(refused), refused.code)
+
+    def unrouted(self, request: web.Request, error: web.HTTPException) -> Refused:
+        """In the words of E2B's own code, which has others than most for a method too."""
+        if error.status == 404:
+            return Refused(404, "validation error: no matching operation was found")
+        if self.front.options.get("v2") == "list":
+            return Refused(400, "validation error: method not allowed")
+        return Refused(error.status, error.reason)
+
+    def failure(self, fail: Fail) -> web.StreamResponse:
+        if fail.kind == "rate":
+            after = str(round(1 if fail.after is None else fail.after))
+            limit = {"RateLimit-Limit": "20000", "RateLimit-Remaining": "0", "RateLimit-Reset": after}
+            return _error(429, "Rate limit exceeded", headers={**limit, "Retry-After": after, **fail.headers})
+        if fail.kind == "full":
+            return _error(429, _FULL.format(20))
+        return _error(fail.status, fail.text, fail.code, fail.headers)
 
     def _machine(self, request: web.Request) -> Machine:
         id = request.match_info["id"]
         try:
-            return self._front.machines.get(id)
+            return self.front.machines.get(id)
         except MachineGone:
             raise Refused(404, f"sandbox {id!r} does not exist") from None
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        asked, body = await _document(request), await request.read()
+        asked, body = await document(request), await request.read()
         second = request.path.startswith("/v2")
         # Version 1 knows no such header.
         key = request.headers.get("Idempotency-Key", "") if second else ""
@@ -142,12 +130,12 @@ class Control:
         if not all(isinstance(value, str) for value in metadata.values()):
             raise Refused(400, "metadata must be strings")
         lifetime = _seconds(asked, "timeout", 300 if second else 15)
-        cap = self._front.options.get("cap", 20)
-        if len(self._front.machines.live()) + self._making >= cap:
-            raise Full(cap)
+        cap = self.front.options.get("cap", 20)
+        if len(self.front.machines.live()) + self._making >= cap:
+            raise Refused(429, _FULL.format(cap))
         self._making += 1
         try:
-            machine = await self._front.machines.create(
+            machine = await self.front.machines.create(
                 key=metadata.get("key", ""),
                 tags=metadata,
                 network=_open(asked),
@@ -159,8 +147,8 @@ class Control:
         machine.data |= {
             "template": template,
             "token": secrets.token_hex(32) if second or asked.get("secure") else None,
-            "traffic": secrets.token_hex(16) if self._front.options.get("private") else None,
-            "domain": self._front.options.get("domain"),
+            "traffic": secrets.token_hex(16) if self.front.options.get("private") else None,
+            "domain": self.front.options.get("domain"),
             "variables": asked.get("envVars") or {},
         }
         return machine
@@ -171,12 +159,12 @@ class Control:
 
     async def connect(self, request: web.Request) -> web.StreamResponse:
         machine = self._machine(request)
-        self._prolong(machine, _seconds(await _document(request), "timeout", 300))
+        self._prolong(machine, _seconds(await document(request), "timeout", 300))
         return web.json_response(_reply(machine))
 
     async def timeout(self, request: web.Request) -> web.StreamResponse:
         machine = self._machine(request)
-        machine.live_for(_seconds(await _document(request), "timeout", None))
+        machine.live_for(_seconds(await document(request), "timeout", None))
         return web.Response(status=204)
 
     def _prolong(self, machine: Machine, seconds: float) -> None:
@@ -185,7 +173,7 @@ class Control:
 
     async def network(self, request: web.Request) -> web.StreamResponse:
         machine = self._machine(request)
-        machine.network = _open({"network": (asked := await _document(request)), **asked})
+        machine.network = _open({"network": (asked := await document(request)), **asked})
         return web.Response(status=204)
 
     async def kill(self, request: web.Request) -> web.StreamResponse:
@@ -197,7 +185,7 @@ class Control:
         states = [s for value in query.getall("state", []) for s in value.split(",")] or ["running", "paused"]
         rows = [
             (machine.started.isoformat() + machine.id, machine)
-            for machine in self._front.machines.live()
+            for machine in self.front.machines.live()
             if wanted.items() <= machine.tags.items() and "running" in states
         ]
         rows.sort(key=lambda row: row[0], reverse=query.get("order") != "asc")
@@ -209,29 +197,16 @@ class Control:
         if token := query.get("nextToken"):
             after, up = base64.urlsafe_b64decode(token).decode(), query.get("order") == "asc"
             rows = [row for row in rows if (row[0] > after) == up and row[0] != after]
-        limit = min(limit, self._front.options.get("page", 100))
+        limit = min(limit, self.front.options.get("page", 100))
         headers = {}
         if len(rows) > limit:
             headers["X-Next-Token"] = base64.urlsafe_b64encode(rows[limit - 1][0].encode()).decode()
         return web.json_response([_row(machine) for _, machine in rows[:limit]], headers=headers)
 
 
-class Full(Refused):
-    """As many machines run as the account may have."""
-
-    def __init__(self, cap: int) -> None:
-        super().__init__(429, "")
-        self.answer = _full(cap)
-
-
-async def _document(request: web.Request) -> dict[str, Any]:
-    try:
-        found = await request.json()
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise Refused(400, "the body must be a JSON object")
-    return found
+def _error(status: int, message: str, code: str = "", headers: dict[str, str] | None = None) -> web.Response:
+    told = {"code": status, "message": message} | ({"error_code": code} if code else {})
+    return web.json_response(told, status=status, headers=headers)
 
 
 def _seconds(asked: dict[str, Any], name: str, usual: int | None) -> int:
@@ -285,41 +260,5 @@ def _row(machine: Machine) -> dict[str, Any]:
     }
 
 
-@web.middleware
-async def _checked(request: web.Request, handler: Any) -> web.StreamResponse:
-    """The key, on the control plane; and what was refused there."""
-    control = re.match(r"(/v2)?/sandboxes(/|$)", request.path)
-    if control and request.headers.get("X-API-KEY") != KEY:
-        return _error(401, "Invalid API key, please visit the API Keys tab of your dashboard")
-    try:
-        answer: web.StreamResponse = await handler(request)
-        return answer
-    except Refused as e:
-        return e.answer
-    except web.HTTPNotFound:  # in the words of E2B's own code, which has others than most for a method too
-        return _error(404, "validation error: no matching operation was found")
-    except web.HTTPMethodNotAllowed as e:
-        return _error(e.status, e.reason)
-
-
-@web.middleware
-async def _validated(request: web.Request, handler: Any) -> web.StreamResponse:
-    try:
-        answer: web.StreamResponse = await handler(request)
-        return answer
-    except web.HTTPMethodNotAllowed:
-        return _error(400, "validation error: method not allowed")
-
-
-async def build(front: Front) -> web.Application:
-    front.environment = lambda url: {"E2B_API_URL": url, "E2B_SANDBOX_URL": url, "E2B_API_KEY": KEY}
-    front.failure = failure
-    own = [_validated] if front.options.get("v2") == "list" else []
-    application = web.Application(client_max_size=_LARGEST, middlewares=[middleware(front, op_of), _checked, *own])
-    Control(front).add_routes(application.router)
-    Envd(front).add_routes(application.router)
-    return application
-
-
 if __name__ == "__main__":
-    asyncio.run(serve(build))
+    asyncio.run(serve(E2B.build))

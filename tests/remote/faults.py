@@ -128,8 +128,6 @@ class Front:
         """What the test is to know of the server besides its address."""
         self.environment: Callable[[str], dict[str, str]] = lambda url: {}
         """The variables that lead a client to the server at this address."""
-        self.failure: Callable[[Fail], Any] | None = None
-        """A failure in the provider's own form: an aiohttp response. None: a plain one."""
 
     @property
     def created(self) -> int:

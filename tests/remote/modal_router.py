@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,27 +21,23 @@ _PIECE = 64 * 1024
 _AHEAD = 8 << 20
 """Bytes that a program may say before it is held back."""
 
-_DEVNULL = (wire.TASK_EXEC_STDOUT_CONFIG_DEVNULL, wire.TASK_EXEC_STDERR_CONFIG_DEVNULL)
-
 
 class Kept:
     """All that a program says on one descriptor."""
 
-    def __init__(self, reader: asyncio.StreamReader, *, dropped: bool) -> None:
+    def __init__(self, reader: asyncio.StreamReader) -> None:
         self.data = bytearray()
         self.ended = False
-        self._dropped = dropped
         self._read = 0
         self._changed = asyncio.Condition()
         self._pumping = asyncio.create_task(self._pump(reader))
 
     async def _pump(self, reader: asyncio.StreamReader) -> None:
         while piece := await reader.read(_PIECE):
-            if not self._dropped:
-                async with self._changed:
-                    self.data += piece
-                    self._changed.notify_all()
-                    await self._changed.wait_for(lambda: len(self.data) - self._read < _AHEAD)
+            async with self._changed:
+                self.data += piece
+                self._changed.notify_all()
+                await self._changed.wait_for(lambda: len(self.data) - self._read < _AHEAD)
         await self.end()
 
     async def end(self) -> None:
@@ -87,12 +83,7 @@ class Task:
     machine: Machine
     before: tuple[str, ...]
     """Words before those of each command."""
-    workdir: str
-    env: Mapping[str, str]
-    busy: Callable[[bool], None]
-    """Told when there begins to be a command, and when there is none any more."""
     commands: dict[str, asyncio.Future[Command]] = field(default_factory=dict)
-    running: int = 0
 
 
 class Router(Service):
@@ -102,14 +93,12 @@ class Router(Service):
         "TaskExecStdinWrite": "stdin",
         "TaskExecStdioRead": "read",
         "TaskExecWait": "wait",
-        "TaskExecPoll": "poll",
     }
 
-    def __init__(self, front: Front, tokens: Tokens, secrets: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, front: Front, tokens: Tokens) -> None:
         super().__init__(front)
         self.tasks: dict[str, Task] = {}
         self._tokens = tokens
-        self._secrets = secrets
         self._watching: set[asyncio.Task[None]] = set()
 
     def admit(self, name: str, request: Any, metadata: Mapping[str, str]) -> None:
@@ -130,25 +119,18 @@ class Router(Service):
         return wire.TaskExecStartResponse()
 
     async def _start(self, task: Task, request: Any) -> Command:
-        env = {**task.env, **variables(request.secret_sources, self._secrets)}
-        argv = [*task.before, *request.command_args]
-        process = await task.machine.start_program(argv, env=env, cwd=request.workdir or task.workdir)
-        command = Command(
-            process,
-            Kept(process.stdout, dropped=request.stdout_config in _DEVNULL),
-            Kept(process.stderr, dropped=request.stderr_config in _DEVNULL),
-            contextvars.copy_context(),
-        )
+        env = {name: value for source in request.secret_sources for name, value in source.env.contents.items()}
+        process = await task.machine.start_program([*task.before, *request.command_args], env=env)
+        out, err = Kept(process.stdout), Kept(process.stderr)
+        command = Command(process, out, err, contextvars.copy_context())
         seconds = request.timeout_secs if request.HasField("timeout_secs") else None
-        watching = asyncio.create_task(self._watch(task, command, seconds))
+        watching = asyncio.create_task(self._watch(command, seconds))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
         return command
 
-    async def _watch(self, task: Task, command: Command, seconds: int | None) -> None:
+    async def _watch(self, command: Command, seconds: int | None) -> None:
         """Until it ends, or is ended by its timeout, with all that it started and that stayed in its group."""
-        task.running += 1
-        task.busy(True)
         try:
             async with asyncio.timeout(seconds):
                 await command.process.wait()
@@ -160,10 +142,6 @@ class Router(Service):
                 await command.process.kill(group=True)
             await command.out.end()
             await command.err.end()
-        finally:
-            task.running -= 1
-            if not task.running:
-                task.busy(False)
 
     async def TaskExecStdinWrite(self, request: Any, metadata: Mapping[str, str]) -> Any:
         command = await self._command(request)
@@ -196,14 +174,6 @@ class Router(Service):
             yield wire.TaskExecStdioReadResponse(data=piece)
         self._task(request.task_id)
 
-    async def TaskExecPoll(self, request: Any, metadata: Mapping[str, str]) -> Any:
-        command = await self._command(request)
-        if command.late:
-            raise GRPCError(Status.DEADLINE_EXCEEDED, "the command's time is over")
-        if not command.process.ended:
-            return wire.TaskExecPollResponse()
-        return wire.TaskExecPollResponse(**_status(await command.process.wait()))
-
     async def TaskExecWait(self, request: Any, metadata: Mapping[str, str]) -> Any:
         command = await self._command(request)
         code = await command.process.wait()
@@ -222,19 +192,6 @@ class Router(Service):
         if request.exec_id not in commands:
             raise GRPCError(Status.NOT_FOUND, f"there is no exec {request.exec_id!r}")
         return await asyncio.shield(commands[request.exec_id])
-
-
-def variables(sources: Any, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The environment that a request's secrets make. Raises GRPCError for one that is not there."""
-    found: dict[str, str] = {}
-    for source in sources:
-        if source.HasField("env"):
-            found |= dict(source.env.contents)
-        elif source.secret_id in secrets:
-            found |= secrets[source.secret_id]
-        else:
-            raise GRPCError(Status.NOT_FOUND, f"Secret {source.secret_id!r} not found")
-    return found
 
 
 def _status(code: int) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """
 A local Modal: its two gRPC services, made of the protobufs that its SDK ships, in front of machines that really run.
 
-Limits: sandboxes have no entrypoint of their own, no ports, no volumes and no GPUs; see modal_images.py for images.
+It has the calls that the SDK makes for us; see modal_images.py for what images can be.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
-from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped, unused-ignore]
 from grpclib import GRPCError, Status
 from grpclib.server import Server
 from modal._utils.grpc_utils import custom_detail_codec
@@ -26,7 +25,7 @@ from modal_proto.api_grpc import ModalClientBase
 from tests.remote.faults import Front
 from tests.remote.machine import Machine
 from tests.remote.modal_images import Images
-from tests.remote.modal_router import Router, Task, variables
+from tests.remote.modal_router import Router, Task
 from tests.remote.modal_wire import Service, Tokens
 from tests.remote.serving import serve
 
@@ -38,7 +37,6 @@ _TOKEN_LIVES, _ACCESS_LIVES = 1200.0, 900.0
 
 _ENDS = {
     "its time was over": api_pb2.GenericResult.GENERIC_STATUS_TIMEOUT,
-    "it was idle": api_pb2.GenericResult.GENERIC_STATUS_IDLE_TIMEOUT,
     "it was terminated": api_pb2.GenericResult.GENERIC_STATUS_TERMINATED,
 }
 
@@ -55,7 +53,6 @@ class Sandbox:
     tags: dict[str, str]
     machine: Machine
     created: float
-    idle: asyncio.TimerHandle | None = None
 
     @property
     def result(self) -> api_pb2.GenericResult:
@@ -75,13 +72,11 @@ class Control(Service):
 
     base = ModalClientBase
     ops: Mapping[str, str] = {
-        "ClientHello": "hello",
         "AuthTokenGet": "token",
         "AppGetOrCreate": "app",
         "EnvironmentGetOrCreate": "environment",
         "ImageGetOrCreate": "image",
         "ImageJoinStreaming": "build",
-        "SecretGetOrCreate": "secret",
         "SandboxCreateV2": "create",
         "SandboxGetFromNameV2": "find",
         "SandboxGetFromName": "find-old",
@@ -89,7 +84,6 @@ class Control(Service):
         "SandboxWaitV2": "get",
         "SandboxTerminateV2": "kill",
         "SandboxTagsGetV2": "tags",
-        "SandboxTagsSetV2": "tag",
         "SandboxGetTaskIdV2": "task",
         "SandboxGetCommandRouterAccess": "access",
     }
@@ -99,8 +93,7 @@ class Control(Service):
         self.tokens = Tokens()
         self.images = Images()
         self.router_url = ""
-        self._secrets: dict[str, dict[str, str]] = {}
-        self.router = Router(front, self.tokens, self._secrets)
+        self.router = Router(front, self.tokens)
         self._apps: dict[tuple[str, str], str] = {}
         self._sandboxes: dict[str, Sandbox] = {}
         self._creating = asyncio.Lock()
@@ -110,9 +103,6 @@ class Control(Service):
             raise GRPCError(Status.UNAUTHENTICATED, "Token ID or secret is not valid")
         if name.startswith("Sandbox") and name != "SandboxGetFromName":
             self.tokens.subject(metadata.get("x-modal-auth-token", ""))
-
-    async def ClientHello(self, request: Any, metadata: Mapping[str, str]) -> Any:
-        return api_pb2.ClientHelloResponse(image_builder_version="2025.06")
 
     async def AuthTokenGet(self, request: Any, metadata: Mapping[str, str]) -> Any:
         return api_pb2.AuthTokenGetResponse(token=self.tokens.issue("workspace", _TOKEN_LIVES))
@@ -131,11 +121,6 @@ class Control(Service):
             self._apps[key] = _id("ap", 22)
         return api_pb2.AppGetOrCreateResponse(app_id=self._apps[key])
 
-    async def SecretGetOrCreate(self, request: Any, metadata: Mapping[str, str]) -> Any:
-        id = _id("st", 22)
-        self._secrets[id] = dict(request.env_dict)
-        return api_pb2.SecretGetOrCreateResponse(secret_id=id)
-
     async def ImageGetOrCreate(self, request: Any, metadata: Mapping[str, str]) -> Any:
         image = self.images.get_or_create(request.image, force=request.force_build)
         return api_pb2.ImageGetOrCreateResponse(image_id=image.id, result=image.result, metadata=image.metadata)
@@ -152,24 +137,15 @@ class Control(Service):
 
     async def SandboxCreateV2(self, request: Any, metadata: Mapping[str, str]) -> Any:
         asked = request.definition
-        if asked.entrypoint_args:
-            raise GRPCError(Status.UNIMPLEMENTED, "the local server runs no entrypoint")
         if request.app_id not in self._apps.values():
             raise GRPCError(Status.NOT_FOUND, f"App {request.app_id!r} not found")
         self.images.get(asked.image_id)
-        env = variables(request.secret_sources, self._secrets)
         async with self._creating:
             if asked.name and self._named(request.app_id, asked.name):
                 raise GRPCError(Status.ALREADY_EXISTS, f"Sandbox with name {asked.name!r} already exists")
             sandbox = await self._create(request.app_id, asked, {t.tag_name: t.tag_value for t in request.tags})
-        task = self.router.tasks[sandbox.task] = Task(
-            sandbox.machine,
-            await self.images.furnish(sandbox.machine, asked.image_id),
-            asked.workdir or sandbox.machine.home,
-            env,
-            lambda busy: self._busy(sandbox, 0 if busy else asked.idle_timeout_secs),
-        )
-        task.busy(False)
+        before = await self.images.furnish(sandbox.machine, asked.image_id)
+        self.router.tasks[sandbox.task] = Task(sandbox.machine, before)
         return api_pb2.SandboxCreateV2Response(
             sandbox_id=sandbox.id,
             task_id=sandbox.task,
@@ -187,15 +163,6 @@ class Control(Service):
         sandbox = Sandbox(id, task, app, asked.name, asked.image_id, machine.tags, machine, time.time())
         self._sandboxes[id] = sandbox
         return sandbox
-
-    def _busy(self, sandbox: Sandbox, idle: int) -> None:
-        """Begins to wait for the sandbox's end when it has been idle for so many seconds; 0: stops waiting."""
-        if sandbox.idle:
-            sandbox.idle.cancel()
-        sandbox.idle = None
-        if idle and sandbox.machine.alive:
-            loop = asyncio.get_running_loop()
-            sandbox.idle = loop.call_later(idle, lambda: loop.create_task(sandbox.machine.end("it was idle")))
 
     def _named(self, app: str, name: str) -> Sandbox | None:
         found = (s for s in self._sandboxes.values() if s.name == name and s.app == app and s.machine.alive)
@@ -257,12 +224,6 @@ class Control(Service):
 
     async def SandboxTagsGetV2(self, request: Any, metadata: Mapping[str, str]) -> Any:
         return api_pb2.SandboxTagsGetResponse(tags=_tags(self._sandbox(request.sandbox_id)))
-
-    async def SandboxTagsSetV2(self, request: Any, metadata: Mapping[str, str]) -> Any:
-        tags = self._sandbox(request.sandbox_id).tags
-        tags.clear()
-        tags.update((tag.tag_name, tag.tag_value) for tag in request.tags)
-        return Empty()
 
     async def SandboxGetTaskIdV2(self, request: Any, metadata: Mapping[str, str]) -> Any:
         sandbox = self._sandbox(request.sandbox_id)

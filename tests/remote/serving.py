@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -20,52 +20,122 @@ from typing import Any, Self
 from aiohttp import web
 
 from tests.remote.faults import Cut, Fail, Fault, Front
-
-__all__ = ["Cut", "Fail", "Fault", "Front", "Server", "State", "middleware", "serve"]
+from tests.remote.machine import MachineGone
 
 _CONTROL = "/_control"
 _START, _ANSWER, _END = 30.0, 30.0, 20.0
 _ROOT = Path(__file__).parents[2]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-OpOf = Callable[[web.Request], str]
+Route = tuple[str, str, str, Handler]
+"""The name of its operation, under which it is counted and told to fail; the method, the path, and who answers."""
 
 
-def middleware(front: Front, op_of: OpOf) -> Any:
+class Refused(Exception):
+    """What a handler raises in place of an answer; the API has its own form of it."""
+
+    def __init__(self, status: int, message: str, code: str = "", **more: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.more = more
+
+
+class Api:
     """
-    For an aiohttp application: what is counted, delayed and told to fail, around every handler.
+    A provider's HTTP: its routes, who may ask, and what is counted, delayed and told to fail around every handler.
 
     A handler that streams calls `front.frame` itself, before each frame; it may let Cut pass.
     """
 
+    largest = 256 << 20
+    """Bytes of a request."""
+
+    def __init__(self, front: Front) -> None:
+        self.front = front
+        self._ops: dict[tuple[str, str], str] = {}
+
+    def routes(self) -> Iterable[Route]:
+        raise NotImplementedError
+
+    def environment(self, url: str) -> dict[str, str]:
+        """The variables that lead a client to the server at this address."""
+        raise NotImplementedError
+
+    def admit(self, request: web.Request) -> None:
+        """Raises Refused for who may not ask."""
+        raise NotImplementedError
+
+    def refusal(self, request: web.Request, refused: Refused) -> web.StreamResponse:
+        raise NotImplementedError
+
+    def failure(self, fail: Fail) -> web.StreamResponse:
+        """What was told to fail, in the provider's own form."""
+        raise NotImplementedError
+
+    def gone(self, error: MachineGone) -> Refused:
+        raise error
+
+    def unrouted(self, request: web.Request, error: web.HTTPException) -> Refused:
+        raise error
+
+    def op(self, request: web.Request) -> str:
+        resource = request.match_info.route.resource
+        return self._ops.get((request.method, resource.canonical if resource else ""), "other")
+
+    @classmethod
+    async def build(cls, front: Front) -> web.Application:
+        api = cls(front)
+        front.environment = api.environment
+        application = web.Application(middlewares=[api._counted, api._guarded], client_max_size=cls.largest)
+        for op, method, path, handler in api.routes():
+            api._ops[method, path] = op
+            application.router.add_route(method, path, handler)
+        return application
+
     @web.middleware
-    async def body(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _counted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path.startswith(_CONTROL):
             return await handler(request)
-        op = op_of(request)
+        op = self.op(request)
         try:
             if request.content_type == "application/json":
                 await request.read()  # it has arrived, whether or not anybody waits for what comes of it
-            await front.operation(op)
+            await self.front.operation(op)
             answer = await handler(request)
-            await front.done(op)
+            await self.front.done(op)
         except Fail as e:
-            return _failure(front, e)
+            return web.Response(body=b'\xff\xfe{"not": what was asked\x00') if e.kind == "garbage" else self.failure(e)
         except Cut:
             await _cut(request)
             return web.Response()
         return answer
 
-    return body
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path.startswith(_CONTROL):
+            return await handler(request)
+        try:
+            try:
+                self.admit(request)
+                return await handler(request)
+            except MachineGone as e:
+                raise self.gone(e) from None
+            except (web.HTTPNotFound, web.HTTPMethodNotAllowed) as e:
+                raise self.unrouted(request, e) from None
+        except Refused as e:
+            return self.refusal(request, e)
 
 
-def _failure(front: Front, fail: Fail) -> web.StreamResponse:
-    if fail.kind == "garbage":
-        return web.Response(body=b'\xff\xfe{"not": what was asked\x00')
-    if front.failure:
-        answer: web.StreamResponse = front.failure(fail)
-        return answer
-    return web.json_response({"message": fail.text}, status=fail.status, headers=fail.headers)
+async def document(request: web.Request) -> dict[str, Any]:
+    """The body. Raises Refused where it is no JSON object."""
+    try:
+        asked = json.loads(await request.read() or b"{}")
+    except ValueError:
+        asked = None
+    if not isinstance(asked, dict):
+        raise Refused(400, "the body must be a JSON object", "bad_request")
+    return asked
 
 
 async def _cut(request: web.Request) -> None:

@@ -16,6 +16,7 @@ from sandboxes.packages import RemotePython, resolve
 from sandboxes.remote.modal.provider import ModalProvider
 from sandboxes.remote.provider import (
     CommandResult,
+    GoneError,
     RefusedError,
 )
 from tests.packages.wheels import wheel
@@ -63,6 +64,14 @@ async def test_what_others_left_is_listed_and_killed(modal_server: Server) -> No
     async with opened(modal_server, EVALCELL_MODAL_APP="never-made") as provider:
         assert await listed(provider) == []
         assert set(modal_server.state().requests) == {"app"}
+
+
+async def test_its_life_ends(modal_server: Server) -> None:
+    async with opened(modal_server) as provider:
+        short = await provider.create(order(lifetime=1))
+        await asyncio.sleep(1.3)
+        with pytest.raises(GoneError):
+            await told(provider, short, "true")
 
 
 async def test_a_command_takes_three_requests(modal_server: Server) -> None:

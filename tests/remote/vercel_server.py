@@ -13,13 +13,14 @@ import base64
 import binascii
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from aiohttp import web
 
+from tests.remote.faults import Fail
 from tests.remote.machine import MachineGone
-from tests.remote.serving import Fail, Front, middleware, serve
+from tests.remote.serving import Refused, Route, document, serve
 from tests.remote.vercel_commands import STOPPED, Command, StalledError, StdinError
 from tests.remote.vercel_state import (
     HOME,
@@ -27,11 +28,9 @@ from tests.remote.vercel_state import (
     PROJECT,
     TEAM,
     TOKEN,
-    ApiError,
     Kept,
     Sandbox,
     Session,
-    body,
     full,
     now,
     of_project,
@@ -40,29 +39,66 @@ from tests.remote.vercel_state import (
 )
 
 _STDIN = 1 << 20
-_UPLOAD = 256 << 20
 
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class Api(Kept):
+class Vercel(Kept):
     """The handlers."""
 
+    def environment(self, url: str) -> dict[str, str]:
+        return {
+            "EVALCELL_VERCEL_URL": url,
+            "VERCEL_TOKEN": TOKEN,
+            "VERCEL_TEAM_ID": TEAM,
+            "VERCEL_PROJECT_ID": PROJECT,
+        }
+
+    def routes(self) -> Iterable[Route]:
+        sandboxes, session = "/v2/sandboxes", "/v2/sandboxes/sessions/{session}"
+        yield "create", "POST", "/v3/sandboxes", self.create
+        yield "list", "GET", sandboxes, self.list
+        yield "stop", "POST", f"{session}/stop", self.stop
+        yield "extend", "POST", f"{session}/extend-timeout", self.extend
+        yield "network", "POST", f"{session}/network-policy", self.network
+        yield "start", "POST", f"{session}/cmd", self.run
+        yield "stdin", "POST", f"{session}/cmd/{{command}}/stdin", self.stdin
+        yield "find", "GET", f"{sandboxes}/{{name}}", self.get
+        yield "kill", "DELETE", f"{sandboxes}/{{name}}", self.delete
+
+    def op(self, request: web.Request) -> str:
+        op = super().op(request)
+        return "connect" if op == "find" and request.query.get("resume") == "true" else op
+
+    def admit(self, request: web.Request) -> None:
+        if request.headers.get("authorization") != f"Bearer {TOKEN}" or request.query.get("teamId") != TEAM:
+            raise Refused(403, "Not authorized", "forbidden")
+
+    def refusal(self, request: web.Request, refused: Refused) -> web.StreamResponse:
+        return _error(refused)
+
+    def gone(self, error: MachineGone) -> Refused:
+        return stopped()
+
+    def failure(self, fail: Fail) -> web.StreamResponse:
+        if fail.kind == "full":
+            return _error(full())
+        code = fail.code or ("too_many_requests" if fail.kind == "rate" else "told_to")
+        headers = {**fail.headers, **({"retry-after": f"{fail.after:g}"} if fail.after is not None else {})}
+        return _error(Refused(fail.status, fail.text, code), headers)
+
     async def create(self, request: web.Request) -> web.StreamResponse:
-        asked = await body(request)
+        asked = await document(request)
         of_project(asked.get("projectId"))
         name = asked.get("name") or f"sandbox-{secrets.token_hex(6)}"
         if len(asked.get("tags") or {}) > 5:
-            raise ApiError(400, "bad_request", "A sandbox can have at most 5 tags")
+            raise Refused(400, "A sandbox can have at most 5 tags", "bad_request")
         if not 1000 <= asked.get("timeout", 300_000) <= LONGEST:
-            raise ApiError(400, "bad_request", f"timeout must be between 1000 and {LONGEST}")
+            raise Refused(400, f"timeout must be between 1000 and {LONGEST}", "bad_request")
         sandbox = Sandbox(name, asked)
         if sandbox.cores > 8:
-            raise ApiError(400, "bad_request", "vcpus must be at most 8")
+            raise Refused(400, "vcpus must be at most 8", "bad_request")
         if name in self.sandboxes or name in self.making:
-            raise ApiError(
-                400, "bad_request", f"Sandbox '{name}' already exists. Use GET /sandboxes/{name} to resume it."
+            raise Refused(
+                400, f"Sandbox '{name}' already exists. Use GET /sandboxes/{name} to resume it.", "bad_request"
             )
         self.making.add(name)
         try:
@@ -83,10 +119,10 @@ class Api(Kept):
         of_project(request.query.get("project"))
         prefix, by = request.query.get("namePrefix"), request.query.get("sortBy", "createdAt")
         if prefix and by != "name":
-            raise ApiError(400, "bad_request", "namePrefix needs sortBy=name")
+            raise Refused(400, "namePrefix needs sortBy=name", "bad_request")
         limit = int(request.query.get("limit", 20))
         if not 1 <= limit <= 50:
-            raise ApiError(400, "bad_request", "limit must be between 1 and 50")
+            raise Refused(400, "limit must be between 1 and 50", "bad_request")
         key, _, value = request.query.get("tags", "").partition(":")
         found = [
             sandbox
@@ -112,27 +148,27 @@ class Api(Kept):
         return web.json_response({"session": session.payload(), "sandbox": session.sandbox.payload()})
 
     async def extend(self, request: web.Request) -> web.StreamResponse:
-        session, duration = self.of_session(request), (await body(request)).get("duration", 0)
+        session, duration = self.of_session(request), (await document(request)).get("duration", 0)
         if duration < 1000 or session.timeout + duration > LONGEST:
-            raise ApiError(400, "bad_request", "duration is below 1000 or exceeds what the plan allows")
+            raise Refused(400, "duration is below 1000 or exceeds what the plan allows", "bad_request")
         session.timeout += duration
         session.machine.live_for((session.started + session.timeout - now()) / 1000)
         return web.json_response({"session": session.payload()})
 
     async def network(self, request: web.Request) -> web.StreamResponse:
         session = self.of_session(request)
-        session.policy = policy(await body(request))
+        session.policy = policy(await document(request))
         session.machine.network = session.policy.get("mode") != "deny-all"
         return web.json_response({"session": session.payload()})
 
     async def run(self, request: web.Request) -> web.StreamResponse:
-        session, asked = self.of_session(request), await body(request)
+        session, asked = self.of_session(request), await document(request)
         try:
             command = await Command.start(
                 session.machine, asked, session.id, session.sandbox.asked.get("env") or {}, HOME
             )
         except OSError as e:
-            raise ApiError(400, "bad_request", f"The command cannot be started: {e.strerror}: {e.filename}") from None
+            raise Refused(400, f"The command cannot be started: {e.strerror}: {e.filename}", "bad_request") from None
         session.commands[command.id] = command
         if request.query.get("wait") != "true":
             return web.json_response({"command": command.payload()})
@@ -160,78 +196,28 @@ class Api(Kept):
 
     async def stdin(self, request: web.Request) -> web.StreamResponse:
         if (request.content_length or 0) > _STDIN:
-            raise ApiError(413, "request_too_large", "The body is larger than 1 MB")
-        command, asked = self.of_command(request), await body(request)
+            raise Refused(413, "The body is larger than 1 MB", "request_too_large")
+        command, asked = self.of_command(request), await document(request)
         try:
             data = base64.b64decode(asked.get("data", ""), validate=True)
             await command.feed(data, asked.get("offset"), close=asked.get("close") is True, patience=self.patience)
         except IndexError as e:
-            raise ApiError(409, "conflict", str(e)) from None
+            raise Refused(409, str(e), "conflict") from None
         except (binascii.Error, ValueError) as e:
-            raise ApiError(400, "bad_request", str(e)) from None
+            raise Refused(400, str(e), "bad_request") from None
         except StdinError as e:
             if e.gone:
-                raise ApiError(404, "not_found", "The command has ended") from None
-            raise ApiError(400, "command_stdin_unavailable", "The command does not read its stdin") from None
+                raise Refused(404, "The command has ended", "not_found") from None
+            raise Refused(400, "The command does not read its stdin", "command_stdin_unavailable") from None
         except StalledError:
-            raise ApiError(504, "timeout", "The command reads slowly", bytesWritten=command.written) from None
+            raise Refused(504, "The command reads slowly", "timeout", bytesWritten=command.written) from None
         return web.json_response({"command": command.payload(), "bytesWritten": command.written})
 
 
-async def build(front: Front) -> web.Application:
-    api = Api(front)
-    sandboxes, session = "/v2/sandboxes", "/v2/sandboxes/sessions/{session}"
-    routes: list[tuple[str, str, str, Handler]] = [
-        ("create", "POST", "/v3/sandboxes", api.create),
-        ("list", "GET", sandboxes, api.list),
-        ("stop", "POST", f"{session}/stop", api.stop),
-        ("extend", "POST", f"{session}/extend-timeout", api.extend),
-        ("network", "POST", f"{session}/network-policy", api.network),
-        ("start", "POST", f"{session}/cmd", api.run),
-        ("stdin", "POST", f"{session}/cmd/{{command}}/stdin", api.stdin),
-        ("find", "GET", f"{sandboxes}/{{name}}", api.get),
-        ("kill", "DELETE", f"{sandboxes}/{{name}}", api.delete),
-    ]
-
-    def op_of(request: web.Request) -> str:
-        op = request.match_info.route.name or "other"
-        return "connect" if op == "find" and request.query.get("resume") == "true" else op
-
-    application = web.Application(middlewares=[middleware(front, op_of), _guard], client_max_size=_UPLOAD)
-    for op, method, path, handler in routes:
-        application.router.add_route(method, path, handler, name=op)
-    front.environment = lambda url: {
-        "EVALCELL_VERCEL_URL": url,
-        "VERCEL_TOKEN": TOKEN,
-        "VERCEL_TEAM_ID": TEAM,
-        "VERCEL_PROJECT_ID": PROJECT,
-    }
-    front.failure = _failure
-    return application
-
-
-@web.middleware
-async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Who asks, and refusals in the API's own form."""
-    if request.path.startswith("/_control"):
-        return await handler(request)
-    try:
-        if request.headers.get("authorization") != f"Bearer {TOKEN}" or request.query.get("teamId") != TEAM:
-            raise ApiError(403, "forbidden", "Not authorized")
-        return await handler(request)
-    except ApiError as e:
-        return web.json_response(e.document, status=e.status)
-    except MachineGone:
-        return web.json_response(stopped().document, status=410)
-
-
-def _failure(fail: Fail) -> web.StreamResponse:
-    if fail.kind == "full":
-        return web.json_response(full().document, status=429)
-    error = {"code": fail.code or ("too_many_requests" if fail.kind == "rate" else "told_to"), "message": fail.text}
-    headers = {**fail.headers, **({"retry-after": f"{fail.after:g}"} if fail.after is not None else {})}
-    return web.json_response({"error": error}, status=fail.status, headers=headers)
+def _error(refused: Refused, headers: Mapping[str, str] | None = None) -> web.StreamResponse:
+    error = {"code": refused.code, "message": str(refused), **refused.more}
+    return web.json_response({"error": error}, status=refused.status, headers=headers)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(build))
+    asyncio.run(serve(Vercel.build))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -12,19 +11,13 @@ from aiohttp import web
 
 from tests.remote.faults import Front
 from tests.remote.machine import Machine
+from tests.remote.serving import Api, Refused
 from tests.remote.vercel_commands import STALLED, Command
 
 TOKEN, TEAM, PROJECT = "vercel-token-of-the-tests", "team_tests", "prj_tests"
 HOME = "/vercel/sandbox"
 LONGEST = 45 * 60 * 1000
 """Milliseconds that a session may last, on the smallest plan."""
-
-
-class ApiError(Exception):
-    def __init__(self, status: int, code: str, message: str, **more: Any) -> None:
-        super().__init__(message)
-        self.status = status
-        self.document = {"error": {"code": code, "message": message, **more}}
 
 
 @dataclass
@@ -103,17 +96,17 @@ class Sandbox:
         }
 
 
-def stopped() -> ApiError:
-    return ApiError(410, "sandbox_stopped", "Sandbox is stopped")
+def stopped() -> Refused:
+    return Refused(410, "Sandbox is stopped", "sandbox_stopped")
 
 
-def full() -> ApiError:
-    return ApiError(429, "too_many_requests", "The maximum number of concurrent sandboxes is reached")
+def full() -> Refused:
+    return Refused(429, "The maximum number of concurrent sandboxes is reached", "too_many_requests")
 
 
 def of_project(project: str | None) -> None:
     if project != PROJECT:
-        raise ApiError(404, "not_found", "Project not found")
+        raise Refused(404, "Project not found", "not_found")
 
 
 def policy(asked: Any) -> dict[str, Any]:
@@ -121,18 +114,8 @@ def policy(asked: Any) -> dict[str, Any]:
     if asked is None:
         return {"mode": "allow-all"}
     if not isinstance(asked, dict) or (asked.get("mode") not in ("allow-all", "deny-all") and "allow" not in asked):
-        raise ApiError(400, "bad_request", "networkPolicy is neither a mode nor a list of what is allowed")
+        raise Refused(400, "networkPolicy is neither a mode nor a list of what is allowed", "bad_request")
     return asked
-
-
-async def body(request: web.Request) -> dict[str, Any]:
-    try:
-        found = json.loads(await request.read() or b"{}")
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ApiError(400, "bad_request", "The body is not a JSON object")
-    return found
 
 
 def now() -> int:
@@ -140,11 +123,11 @@ def now() -> int:
     return int(time.time() * 1000)
 
 
-class Kept:
+class Kept(Api):
     """The sandboxes by their names, and their sessions."""
 
     def __init__(self, front: Front) -> None:
-        self.front = front
+        super().__init__(front)
         self.cap: int = front.options.get("cap", 10)
         self.pending: float = front.options.get("pending", 0.0)
         self.page: int = front.options.get("page", 50)
@@ -177,13 +160,13 @@ class Kept:
         of_project(request.query.get("projectId"))
         name = request.match_info["name"]
         if name not in self.sandboxes:
-            raise ApiError(404, "not_found", f"Sandbox not found: {name}")
+            raise Refused(404, f"Sandbox not found: {name}", "not_found")
         return self.sandboxes[name]
 
     def of_session(self, request: web.Request, *, running: bool = True) -> Session:
         session = self.sessions.get(request.match_info["session"])
         if session is None:
-            raise ApiError(404, "not_found", "Session not found")
+            raise Refused(404, "Session not found", "not_found")
         if running and session.status == "stopped":
             raise stopped()
         return session
@@ -191,5 +174,5 @@ class Kept:
     def of_command(self, request: web.Request) -> Command:
         command = self.of_session(request).commands.get(request.match_info["command"])
         if command is None:
-            raise ApiError(404, "not_found", "Command not found")
+            raise Refused(404, "Command not found", "not_found")
         return command

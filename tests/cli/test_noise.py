@@ -98,15 +98,11 @@ def test_a_run_is_as_without(noise: Path, monkeypatch: pytest.MonkeyPatch, words
     assert len(lines) == (4 if "rows-*.jsonl" in words else 2)
 
 
-def test_a_worker_of_a_server_and_what_compiles(noise: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_of_a_server_and_what_compiles(noise: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(noise))
-
-    async def start() -> None:
-        worker = WorkerProcess("tried", os.environ)
-        await worker.start()
-        await worker.close()
-
-    asyncio.run(start())
+    worker = WorkerProcess("tried", os.environ)
+    await worker.start()
+    await worker.close()
     quiet = compiler.native("an empty module", b"\0asm\1\0\0\0")
     assert quiet.startswith(b"\x7fELF")
 
@@ -146,17 +142,13 @@ def test_a_machine_of_a_provider(noise: Path, noisy: Path, folders: Folders, mon
     assert subprocess.run([noisy, "-c", ""], capture_output=True).stdout.startswith(b"noise\n")
 
 
-def test_what_another_python_is(noisy: Path, tmp_path: Path) -> None:
+async def test_what_another_python_is(noisy: Path, tmp_path: Path) -> None:
     """Evalcell can ask it; uv cannot, and then that is the reason that is told."""
     talks = tmp_path / "python"
     talks.write_text(f'#!/bin/sh\necho a word of a wrapper\nexec "{noisy}" "$@"\n')
     talks.chmod(0o755)
-
-    async def asked() -> None:
-        found = await interpreter(talks, asyncio.get_running_loop().time() + 60)
-        assert found.facts["tag"] == interpreter_facts.facts()["tag"]
-
-    asyncio.run(asked())
+    found = await interpreter(talks, asyncio.get_running_loop().time() + 60)
+    assert found.facts["tag"] == interpreter_facts.facts()["tag"]
     (tmp_path / "wanted").write_text("tiny\n")
     command = [str(find_uv()), "pip", "compile", "wanted", "--python", str(noisy), "--offline", "--no-cache"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True)

@@ -20,7 +20,7 @@ from tests.engine.scripted import SCRIPT, fake
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before the first manifest", "while it is written"])
-def test_the_last_manifest_is_the_one_that_stays(
+async def test_the_last_manifest_is_the_one_that_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
     reached, go_on = threading.Event(), threading.Event()
@@ -34,15 +34,11 @@ def test_the_last_manifest_is_the_one_that_stays(
 
     monkeypatch.setattr(ResultsFolder, real.__name__, slow)
     outputs = Outputs([f"{tmp_path / 'run'}/"], inputs=(), lock=None)
-
-    async def stopped() -> None:
-        begin = asyncio.create_task(outputs.begin(prepared(SCRIPT, fake()), Layout()))
-        await asyncio.to_thread(reached.wait)
-        begin.cancel()
-        with suppress(asyncio.CancelledError):
-            await begin
-
-    asyncio.run(stopped())
+    begin = asyncio.create_task(outputs.begin(prepared(SCRIPT, fake()), Layout()))
+    await asyncio.to_thread(reached.wait)
+    begin.cancel()
+    with suppress(asyncio.CancelledError):
+        await begin
     threading.Timer(0 if written else 0.2, go_on.set).start()
     outputs.end("interrupted", Tally({}).summary(0.0), ())
     for thread in threading.enumerate():

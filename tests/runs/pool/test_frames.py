@@ -96,22 +96,19 @@ def test_what_a_run_begins_with_is_bounded(field: str, value: object) -> None:
         _part(PoolFrame({"kind": "started"}, json.dumps({**started, field: value}).encode()))
 
 
-def test_no_more_parts_wait_than_may_be_sent_ahead() -> None:
-    async def body() -> None:
-        run, dry = Job(1, AHEAD), Job(2)
-        for _ in range(AHEAD):
-            run.put(PoolFrame({"kind": "segment"}))
-        for job in (run, dry):
-            with pytest.raises(FrameError, match="more parts"):
-                job.put(PoolFrame({"kind": "segment"}))
-        await run.next()
+async def test_no_more_parts_wait_than_may_be_sent_ahead() -> None:
+    run, dry = Job(1, AHEAD), Job(2)
+    for _ in range(AHEAD):
         run.put(PoolFrame({"kind": "segment"}))
-        run.put(PoolFrame({"kind": "done"}))
-        dry.put(PoolFrame({"kind": "done"}))
-        assert run.ended.is_set()
-        assert dry.ended.is_set()
-
-    asyncio.run(body())
+    for job in (run, dry):
+        with pytest.raises(FrameError, match="more parts"):
+            job.put(PoolFrame({"kind": "segment"}))
+    await run.next()
+    run.put(PoolFrame({"kind": "segment"}))
+    run.put(PoolFrame({"kind": "done"}))
+    dry.put(PoolFrame({"kind": "done"}))
+    assert run.ended.is_set()
+    assert dry.ended.is_set()
 
 
 FLOODS = """

@@ -87,11 +87,8 @@ def test_one_dry_run_too_many_is_refused_and_told_when_to_come_back() -> None:
     with_pool(body, waiting=1)
 
 
-def test_a_closed_pool_says_so() -> None:
-    async def body() -> None:
-        async with WorkerPool() as pool:
-            pass
-        with pytest.raises(PoolClosedError):
-            await pool.evaluate(dry_run(EQUAL, {"output": "a", "reference": "a"}))
-
-    asyncio.run(body())
+async def test_a_closed_pool_says_so() -> None:
+    async with WorkerPool() as pool:
+        pass
+    with pytest.raises(PoolClosedError):
+        await pool.evaluate(dry_run(EQUAL, {"output": "a", "reference": "a"}))

@@ -21,11 +21,7 @@ _OF_NETWORK = ("networkBlockAll", "networkAllowList", "domainAllowList")
 
 
 class Box:
-    """
-    One sandbox. A minute is as many seconds as the server's option `minute` says.
-
-    Unlike at the real service a box that was stopped has none of its files when it is started again.
-    """
+    """One sandbox. A minute is as many seconds as the server's option `minute` says."""
 
     def __init__(self, front: Front, asked: dict[str, Any], forget: Callable[[Box], None]) -> None:
         self.id = str(uuid.uuid4())
@@ -81,11 +77,6 @@ class Box:
         if self.machine:
             self.machine.network = not all
 
-    async def start(self) -> None:
-        if self.state != "started":
-            self._state = "starting"
-            self._tasks.append(asyncio.create_task(self._boot()))
-
     async def stop(self) -> None:
         self._state, self.active = "stopped", datetime.now(UTC)
         if self.machine:
@@ -94,7 +85,7 @@ class Box:
             await self.destroy()
 
     async def destroy(self) -> None:
-        if self._state in ("creating", "starting"):
+        if self._state == "creating":
             raise Refused(400, "Sandbox state change in progress")
         self._state = "destroying"
         if self.machine:
@@ -153,7 +144,7 @@ class Boxes:
         name = asked.get("name")
         if name and any(box.name == name and box.state != "destroyed" for box in self._boxes.values()):
             raise Refused(409, f"Sandbox with name {name} already exists")
-        if sum(box.state in ("creating", "starting", "started") for box in self._boxes.values()) >= self._cap:
+        if sum(box.state in ("creating", "started") for box in self._boxes.values()) >= self._cap:
             raise Refused(400, f"Total CPU limit exceeded. Maximum allowed: {self._cap}.")
         box = Box(self._front, asked, self._forget)
         self._boxes[box.id] = box

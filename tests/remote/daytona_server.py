@@ -45,17 +45,13 @@ class Daytona(Api):
         yield "list", "GET", every, self._list
         yield "get", "GET", one, self._with(lambda box, request: None)
         yield "kill", "DELETE", one, self._with(lambda box, request: box.destroy())
-        yield "start", "POST", f"{one}/start", self._with(lambda box, request: box.start())
-        yield "stop", "POST", f"{one}/stop", self._with(lambda box, request: box.stop())
         yield (
             "extend",
             "POST",
             f"{one}/ttl/{{minutes}}",
             self._with(lambda box, request: box.live_for(_minutes(request))),
         )
-        yield "extend", "POST", f"{one}/autostop/{{minutes}}", self._with(_auto_stop)
         yield "extend", "POST", f"{one}/last-activity", self._active
-        yield "labels", "PUT", f"{one}/labels", self._labels
         yield "toolbox-proxy-url", "GET", f"{one}/toolbox-proxy-url", self._proxy
         if self.front.options.get("network", True):
             yield "network", "POST", f"{one}/network-settings", self._network
@@ -129,19 +125,8 @@ class Daytona(Api):
         box.block(asked["networkBlockAll"])
         return _told(box, request)
 
-    async def _labels(self, request: web.Request) -> web.StreamResponse:
-        box = self._box(request)
-        box.labels = (await request.json())["labels"]
-        if box.machine:
-            box.machine.tags = dict(box.labels)
-        return web.json_response({"labels": box.labels})
-
     async def _proxy(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"url": self._box(request).told(_origin(request))["toolboxProxyUrl"]})
-
-
-def _auto_stop(box: Box, request: web.Request) -> None:
-    box.auto_stop = _minutes(request)
 
 
 def _minutes(request: web.Request) -> int:

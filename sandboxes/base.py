@@ -37,14 +37,25 @@ class Program(ABC):
     @abstractmethod
     def run(self, calls: Sequence[Call], limits: Limits) -> AsyncIterator[Execution]:
         """
-        Run the calls; one execution for each, in any order. Runs may overlap.
+        Run the calls; yield one execution for each, in any order. Runs may overlap.
 
-        Closing the iterator early stops what still runs. Raises SandboxLostError if the sandbox died; calls without an
-        execution may be run again.
+        Closing the iterator early stops what still runs.
+
+        Args:
+            calls: Each has an id that no other one here has.
+            limits: Those of each call.
+
+        Raises:
+            SandboxLostError: The sandbox died; calls without an execution may be run again.
         """
 
     async def run_grouped(self, calls: Sequence[Call], limits: Limits) -> AsyncGenerator[Sequence[Execution], None]:
-        """As `run`, with executions in groups: those that are there at the same time come together."""
+        """
+        Run as `run` does, with executions in groups: those that are there at the same time come together.
+
+        Args:
+            calls, limits: As in `run`.
+        """
         executions = self.run(calls, limits)
         try:
             async for execution in executions:
@@ -68,7 +79,28 @@ class GroupedProgram(Program):
 
 
 class Sandbox(ABC):
-    """One configured backend."""
+    """
+    One configured backend. `create` makes one of a config.
+
+    Args:
+        config: What the backend shall allow. It is checked; no I/O is done.
+
+    Raises:
+        UnsupportedConfigError: The config asks for something that the backend cannot do.
+
+    Example:
+        >>> import asyncio
+        >>> from sandboxes import Call, Limits, SandboxConfig, Script, create
+        >>> async def double(numbers):
+        ...     script = Script("double = lambda number: 2 * number", "python", entrypoint="double")
+        ...     calls = [Call(id=at, arguments={"number": number}) for at, number in enumerate(numbers)]
+        ...     async with create(SandboxConfig(backend="wasm")) as sandbox:
+        ...         program = await sandbox.load(script, Limits())
+        ...         executions = [one async for one in program.run(calls, Limits(timeout=2))]
+        ...     return [one.value for one in sorted(executions, key=lambda one: one.call)]
+        >>> asyncio.run(double([1, 2, 3]))
+        [2, 4, 6]
+    """
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
@@ -132,22 +164,40 @@ class Sandbox(ABC):
         return ""
 
     async def open(self) -> None:  # noqa: B027
-        """Do the slow part of starting. Raises SandboxUnavailableError."""
+        """
+        Do the slow part of starting.
+
+        Raises:
+            SandboxUnavailableError: It cannot start on this machine; the message says what to install or set.
+        """
 
     @abstractmethod
     async def load(self, script: Script, limits: Limits) -> Program:
         """
         Make one script callable.
 
-        `Program.loaded` reports what the script does wrong while loading; only the sandbox's own failure raises. Raises
-        UnsupportedConfigError for a language that the sandbox was not made for.
+        Args:
+            script: `Program.loaded` of what is returned reports what it does wrong while loading.
+            limits: Its `load_timeout` and sizes bound the loading.
+
+        Raises:
+            UnsupportedConfigError: The sandbox was not made for the script's language.
+            SandboxError: The sandbox itself failed.
         """
 
     async def problems(self, source: str, seconds: float = 60) -> list[Problem] | None:
         """
         Check a script with a compiler, for example its types, without running it. The sandbox must be open.
 
-        None: this backend has no such check. Raises SandboxError if it fails or takes longer than so many seconds.
+        Args:
+            source: The script's text.
+            seconds: The time that it may take.
+
+        Returns:
+            What is wrong. None: this backend has no such check.
+
+        Raises:
+            SandboxError: The check fails or takes longer.
         """
         return None
 
@@ -159,7 +209,8 @@ class Sandbox(ABC):
         """
         Check whether the sandbox could be opened on this machine; return a short note on what is active here.
 
-        Raises SandboxUnavailableError.
+        Raises:
+            SandboxUnavailableError: It could not; the message says what to install or set.
         """
         return ""
 

@@ -40,7 +40,7 @@ _OURS = {
 
 
 def backends() -> dict[str, Backend]:
-    """All registered backends by name. A third party cannot replace one of ours."""
+    """Return all registered backends by name. A third party cannot replace one of ours."""
     from importlib.metadata import entry_points  # here: a backend of ours is found without it
 
     found = {
@@ -52,9 +52,11 @@ def backends() -> dict[str, Backend]:
 
 def find(name: str) -> type[Sandbox]:
     """
-    The class of a backend.
+    Return the class of a backend.
 
-    Raises UnsupportedConfigError for an unknown name, SandboxUnavailableError if its module cannot be imported.
+    Raises:
+        UnsupportedConfigError: There is none of this name.
+        SandboxUnavailableError: Its module cannot be imported.
     """
     known = _OURS if name in _OURS else backends()  # which looks at all installed packages
     if name not in known:
@@ -72,5 +74,11 @@ def find(name: str) -> type[Sandbox]:
 
 
 def create(config: SandboxConfig) -> Sandbox:
-    """Make a sandbox for the config, not yet open. Raises as `find` does, and UnsupportedConfigError."""
+    """
+    Make a sandbox for the config, not yet open.
+
+    Raises:
+        UnsupportedConfigError: There is no such backend, or it cannot do what the config asks for.
+        SandboxUnavailableError: The backend's module cannot be imported.
+    """
     return find(config.backend)(config)

@@ -195,12 +195,26 @@ def _default(value: object) -> str:
 
 
 def _text(found: Any) -> str:
-    """The docstring, with its arguments as a list."""
-    text = inspect.cleandoc(found.__doc__ or "")
-    head, args, rest = text.partition("\nArgs:\n")
-    listed, _, tail = rest.partition("\n\n")
-    lines = re.sub(r"^    (\w+): ", r"- `\1`: ", listed, flags=re.MULTILINE).replace("\n        ", "\n  ")
-    return f"{head}\n{lines}\n\n{tail}" if args else text
+    """Return the docstring, with its sections as Markdown."""
+    parts = re.split(r"^(Args|Returns|Raises|Example):\n", inspect.cleandoc(found.__doc__ or ""), flags=re.MULTILINE)
+    texts = [parts[0].strip()]
+    for title, text in zip(parts[1::2], parts[2::2], strict=True):
+        body = textwrap.dedent(text).strip()
+        if title == "Example":
+            texts.append(f"```pycon\n{body}\n```")
+        elif title == "Returns":
+            texts.append(f"Returns: {body}")
+        else:
+            lines = [
+                re.sub(r"^([\w*, ]+): ", _names, line) if line[:1].strip() else f"  {line.strip()}"
+                for line in body.splitlines()
+            ]
+            texts.append("\n".join(lines if title == "Args" else ["Raises:\n", *lines]))
+    return "\n\n".join(texts)
+
+
+def _names(head: re.Match[str]) -> str:
+    return f"- {', '.join(f'`{name}`' for name in head[1].split(', '))}: "
 
 
 def _line(text: str) -> str:

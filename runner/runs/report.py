@@ -41,10 +41,16 @@ class Report(Model):
 
     def save(self, *paths: str | os.PathLike[str]) -> Report:
         """
-        Write the report as files, whose suffix decides: .html, .md, .xml (JUnit) or .codequality.json; return it.
+        Write the report as files; return it.
 
-        Only the rows in `shown` have their texts; `evaluate(…, report=…)` gathers more. Raises OutputError for a path
-        that cannot be written, and WriteError where there is no room.
+        Only the rows in `shown` have their texts; `evaluate(…, report=…)` gathers more.
+
+        Args:
+            *paths: The suffix decides: .html, .md, .xml (JUnit) or .codequality.json (GitLab).
+
+        Raises:
+            OutputError: A path cannot be written.
+            WriteError: There is no room.
         """
         from runner.results.reports.content import ReportRows, RunContent
         from runner.results.reports.files import ReportFiles
@@ -70,11 +76,19 @@ class Report(Model):
         self, *conditions: str, max_failed: int | str | None = None, max_abstained: int | str | None = None
     ) -> Report:
         """
-        Raise RequirementError unless all conditions are true, such as `mean >= 0.8`; else return the report.
+        Raise RequirementError unless all conditions are true; else return the report.
 
-        The conditions are those of `--require`. It fails closed: if rows failed or were lost, beyond what `max_failed`
-        allows (a number, or a share such as `5%`), no condition on scores is met, and without a score none is.
-        `max_abstained` bounds the rows that abstained. Raises InputError for what is no condition.
+        It fails closed: if more rows failed or were lost than `max_failed` allows, no condition on scores is met, and
+        without a score none is.
+
+        Args:
+            *conditions: Those of `--require`, such as `mean >= 0.8`.
+            max_failed: Rows that may fail or be lost: a number, or a share such as `5%`.
+            max_abstained: Rows that may abstain, as `max_failed`.
+
+        Raises:
+            RequirementError: A condition is not true, or cannot be judged.
+            InputError: One of them is no condition.
         """
         __tracebackhide__ = True  # of pytest: the caller's line says what was required
         from runner.engine.scoring.failure_limits import parse_allowed
@@ -95,19 +109,21 @@ class Report(Model):
 
     def to_pandas(self) -> Any:
         """
-        The results as a pandas data frame, one row each, in the dataset's order.
+        Return the results as a pandas data frame, one row each, in the dataset's order.
 
-        The columns are those of a `.csv` results file; what `keep` carries is after them. Raises InputError without
-        pandas.
+        The columns are those of a `.csv` results file; what `keep` carries is after them.
+
+        Raises:
+            InputError: pandas is not installed.
         """
         return self._frame("to_pandas")
 
     def to_polars(self) -> Any:
-        """As `to_pandas`, with polars. Values of different types in one column are JSON."""
+        """Return the same as `to_pandas` with polars. Values of different types in one column are JSON."""
         return self._frame("to_polars")
 
     def to_arrow(self) -> Any:
-        """As `to_polars`, as a pyarrow table."""
+        """Return the same as `to_polars` as a pyarrow table."""
         return self._frame("to_arrow")
 
     def _frame(self, kind: str) -> Any:

@@ -60,9 +60,21 @@ def read_evaluator(
     failures: DialectFailures = "failed",
 ) -> Evaluator:
     """
-    Read a script; its name is the file's, without the suffix. Raises EvaluatorError.
+    Read a script; its name is the file's, without the suffix.
 
-    `FILE:ENTRY` names the function in it that is called. The other arguments are those of `parse_evaluator`.
+    Args:
+        path: The file. `FILE:ENTRY` names the function in it that is called.
+        dialect, entry, failures: As in `parse_evaluator`.
+
+    Raises:
+        EvaluatorError: There is no such file, or it is not an evaluator.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from evalcell import read_evaluator
+        >>> _ = Path("same.py").write_text("def evaluate(output, reference): return output == reference")
+        >>> [parameter.name for parameter in read_evaluator("same.py").parameters]
+        ['output', 'reference']
     """
     path, own = split_entry(path)
     where = printable(whole(str(path)))
@@ -106,12 +118,22 @@ def parse_evaluator(
     failures: DialectFailures = "failed",
 ) -> Evaluator:
     """
-    A script's text as an evaluator. `where` is its file's name in messages.
+    Read a script's text as an evaluator.
 
-    `dialect` is the tool that it was written for, or `native`; None: that of its header, else the one that is seen.
-    `entry` is what is called in it, and `failures` what becomes of its exceptions. The version is that of the text
-    without its byte order mark and with line feeds alone, so that it does not depend on the system a file was saved
-    on, and of the dialect and what was said of it. Raises EvaluatorError.
+    The version is that of the text without its byte order mark and with line feeds alone, so that it does not depend on
+    the system a file was saved on, and of the dialect and what was said of it.
+
+    Args:
+        source: The text, or its bytes in UTF-8.
+        name: The evaluator's.
+        where: The file's name in messages. None: the `name`.
+        language: The script's.
+        dialect: The tool that it was written for, or `native`. None: that of its header, else the one that is seen.
+        entry: What is called in it.
+        failures: What becomes of its exceptions.
+
+    Raises:
+        EvaluatorError: It is not an evaluator.
     """
     where = where or name
     text = _text(source, where)

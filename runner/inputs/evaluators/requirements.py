@@ -33,10 +33,16 @@ _STEPS = {
 
 def read_requirements(path: str | os.PathLike[str], named: str = "the requirements file") -> tuple[str, ...]:
     """
-    The requirements of a file as pip has them: for `SandboxConfig(packages=…)`.
+    Read a file of requirements as pip has them, for `SandboxConfig(packages=…)`.
 
     Names, extras, versions and markers, comments, and `-r` for files in the same folder or below it are accepted.
-    Raises InputError, which names file and line, for anything else.
+
+    Args:
+        path: The file.
+        named: What messages call it.
+
+    Raises:
+        InputError: It has anything else; the message names file and line.
     """
     top = os.path.realpath(os.path.dirname(os.fspath(path)) or ".")
     return tuple(dict.fromkeys(_lines(os.fspath(path), named, top, [])))

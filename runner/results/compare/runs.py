@@ -45,15 +45,32 @@ def compare_runs(
     """
     Compare two runs of one dataset, row by row: is `new` better than `base`?
 
-    Each is a results file (`.jsonl`, `.json`, `.csv`, `.parquet`) or a run's folder. Rows pair by id and by a hash of
-    what the evaluator was given beside the output; `ignore_input` pairs them by id alone. A mean that is worse by up to
-    `tolerance` is no worse. Which scores are better is what the `direction` says, else the `evaluator`'s output config,
-    else the manifest of `new` or of `base`, else, for a template, its own config, else what the results say. `by` is a
-    column that results carry (see `keep`), for whose values there are figures of their own. Rows with the same value in
-    the column `cluster` are not independent.
+    Rows pair by id and by a hash of what the evaluator was given beside the output.
 
-    Raises NotComparableError for a run that is missing, empty, damaged or of another dataset, and, if `strict`, for
-    anything that does not pair, or is another on the two sides. Raises InputError for an argument that cannot be used.
+    Args:
+        base: A results file (`.jsonl`, `.json`, `.csv`, `.parquet`) or a run's folder.
+        new: Another.
+        tolerance: A mean that is worse by up to this is no worse.
+        direction: Which scores are better. None: as the `evaluator`'s output config says, else the manifest of `new` or
+            of `base`, else, for a template, its own config, else the results.
+        evaluator: The script, for its output config.
+        language: The language of a template that has several.
+        by: A column that results carry (see `keep`), for whose values there are figures of their own.
+        cluster: A column; rows with the same value in it are not independent.
+        ignore_input: Rows pair by id alone.
+        strict: Refuse anything that does not pair, or is another on the two sides.
+
+    Raises:
+        NotComparableError: A run is missing, empty, damaged or of another dataset, or not as `strict` asks.
+        InputError: An argument cannot be used.
+
+    Example:
+        >>> from evalcell import compare_runs, evaluate
+        >>> for name, outputs in ("old", "57"), ("new", "47"):
+        ...     rows = [{"id": n, "output": o, "reference": r} for n, o, r in zip("12", outputs, "47")]
+        ...     _ = evaluate("exact-match", rows, output=f"{name}.jsonl")
+        >>> compare_runs("old.jsonl", "new.jsonl").mean_difference
+        0.5
     """
     check_tolerance(tolerance)
     sources = find_source(base), find_source(new)

@@ -36,8 +36,27 @@ def compare_datasets(
     """
     Score two datasets in one sandbox, and compare the results as `compare_runs` does: is `new` better than `base`?
 
-    The parameters are those of `evaluate` and of `compare_runs`; `by` and `cluster` are columns of the datasets. Raises
-    what both do.
+    Args:
+        evaluator: As in `evaluate`.
+        base: The dataset with the outputs to compare with.
+        new: The dataset with the new outputs.
+        tolerance, direction: As in `compare_runs`.
+        by: A column of the datasets, for whose values there are figures of their own.
+        cluster: A column of the datasets; rows with the same value in it are not independent.
+        ignore_input, strict: As in `compare_runs`.
+        **settings: As in `evaluate`.
+
+    Raises:
+        InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
+        NotComparableError: As in `compare_runs`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from evalcell import compare_datasets
+        >>> for name, output in ("old", "5"), ("new", "4"):
+        ...     _ = Path(f"{name}.csv").write_text(f"id,output,reference\\n1,{output},4\\n2,7,7\\n")
+        >>> compare_datasets("exact-match", "old.csv", "new.csv").mean_difference
+        0.5
     """
     check_tolerance(tolerance)
     request, _ = make_request(evaluator, os.fspath(new), **settings)

@@ -24,12 +24,18 @@ def evalcell_scorer(evaluator: Scorer, *, prefix: str = "", **settings: Unpack[W
 
     Each actor of Ray Data opens the sandbox and loads the script once, for all its batches. The script travels;
     evalcell and the sandbox must be installed on the nodes, and a file of the config must be at its path on each. The
-    columns are `outcome`, `label`, `score`, `explanation` and `error`, and `NAME.label` and so on of several outputs,
-    all after the `prefix`. A row without a score has null there. Any `batch_format` will do. `jobs` of the config is 1
-    unless it is set: Ray starts as many actors as `concurrency` says. The other parameters are those of `evaluate`.
+    columns are `outcome`, `label`, `score`, `explanation` and `error`, and `NAME.label` and so on of several outputs. A
+    row without a score has null there. Any `batch_format` will do. `jobs` of the config is 1 unless it is set: Ray
+    starts as many actors as `concurrency` says.
 
-    Raises what `evaluate` does before its first row. In the pipeline, a batch that lacks columns, or has one of these
-    names already, raises InputError.
+    Args:
+        evaluator: As in `evaluate`.
+        prefix: The names of the new columns begin with it.
+        **settings: As in `evaluate`.
+
+    Raises:
+        InputError: As in `evaluate`; in the pipeline, a batch lacks columns, or has one of the new names already.
+        UnsupportedConfigError: As in `evaluate`.
     """
     request = row_request(evaluator, **settings)
     if request.sandbox.jobs is None:
@@ -51,7 +57,12 @@ class BatchScorer:
         self._run = WarmRun(self.request)
 
     def __call__(self, batch: Any) -> Any:
-        """The batch with the columns of its scores. Raises what `evaluate` does."""
+        """
+        Return the batch with the columns of its scores.
+
+        Raises:
+            InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
+        """
         names, rows = _rows(batch)
         outputs = self._run.evaluator.outputs
         added = [self.prefix + name for name in _names(outputs)]

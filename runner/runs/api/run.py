@@ -58,6 +58,9 @@ def evaluate(
     """
     Score a dataset with an evaluator, and wait for all results.
 
+    Works inside a running event loop. In a notebook, interrupting the cell stops the scripts. An error in a row is in
+    that row's result. Rows that were written before an exception stay in the files.
+
     Args:
         evaluator: A script's path, a template's name, a function or an `Evaluator`; `polite@3` is one of the store. Of
             a function, its source and that of what it uses in its file become the script.
@@ -71,13 +74,24 @@ def evaluate(
         save: The run goes to the store, with the columns that the evaluator is given.
         progress: In a notebook a bar shows how far it is.
 
-    Works inside a running event loop. In a notebook, interrupting the cell stops the scripts. The summary has the
-    results of all gates, and the report a `comparison` with the `baseline`.
+    Returns:
+        All results in the dataset's order, a summary with the results of all gates, and a `comparison` with the
+        `baseline`.
 
-    An error in a row is in that row's result. Raises InputError for a script, dataset, mapping or gate that cannot be
-    used, UnsupportedConfigError for what a sandbox cannot do, SandboxError when the sandbox fails, and WriteError if
-    results cannot be written; rows that were written before stay in the files. Raises FailedRowsError, with the
-    `report` so far, once more than 50 of the first 100 rows failed for one cause, unless `max_failed` allows them.
+    Raises:
+        InputError: A script, dataset, mapping or gate cannot be used.
+        UnsupportedConfigError: The sandbox cannot do what the settings ask for.
+        SandboxError: The sandbox failed.
+        WriteError: Results cannot be written.
+        FailedRowsError: More than 50 of the first 100 rows failed for one cause, and `max_failed` does not allow them.
+            It has the `report` so far.
+
+    Example:
+        >>> from evalcell import evaluate
+        >>> rows = [{"output": "4", "reference": "4"}, {"output": "5", "reference": "4"}]
+        >>> report = evaluate("exact-match", rows)
+        >>> report.summary.mean
+        0.5
     """
     given = _flat(locals())
     request, data = make_request(evaluator, dataset, **settings)
@@ -103,9 +117,15 @@ def evaluate(
 
 def finish(run: BaseRun, progress: bool = True, score: Callable[[], Coroutine[Any, Any, None]] | None = None) -> Report:
     """
-    Wait for all results of a run whose dataset is open; one in parts has its own `score`, and keeps no results here.
+    Wait for all results of a run whose dataset is open.
 
-    Raises what `evaluate` does.
+    Args:
+        run: One in parts keeps no results here.
+        progress: Show a bar in a notebook.
+        score: Scores a run in parts.
+
+    Raises:
+        InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
     """
     results: list[Result] = []
 
@@ -144,13 +164,27 @@ async def stream(
     evaluator: Scorer, dataset: Path | Rows, **settings: Unpack[RowOptions]
 ) -> AsyncGenerator[Result, None]:
     """
-    Yield each result as it comes, in the dataset's order. Opens and closes the sandbox.
+    Yield each result as it comes, in the dataset's order.
 
-    To stop early, close the generator (`contextlib.aclosing`) or cancel the task: the caller goes on only after
-    everything is cleaned up, even if it is cancelled again. A generator that is not closed is closed by the event loop
-    some time later, at the latest by `asyncio.run` when it ends.
+    It opens and closes the sandbox. To stop early, close the generator (`contextlib.aclosing`) or cancel the task: the
+    caller goes on only after everything is cleaned up, even if it is cancelled again. A generator that is not closed is
+    closed by the event loop some time later, at the latest by `asyncio.run` when it ends.
 
-    The parameters and exceptions are those of `evaluate`.
+    Args:
+        evaluator: As in `evaluate`.
+        dataset: As in `evaluate`, but for patterns of several files.
+        **settings: As in `evaluate`.
+
+    Raises:
+        InputError, UnsupportedConfigError, SandboxError, FailedRowsError: As in `evaluate`.
+
+    Example:
+        >>> import asyncio
+        >>> from evalcell import stream
+        >>> async def scores(rows):
+        ...     return [result.score async for result in stream("exact-match", rows)]
+        >>> asyncio.run(scores([{"output": "4", "reference": "4"}, {"output": "5", "reference": "4"}]))
+        [1.0, 0.0]
     """
     given = _flat(locals())
     request, data = make_request(evaluator, dataset, **settings)
@@ -182,9 +216,24 @@ def check_examples(
     """
     Try an evaluator on worked examples, which are rows with an `expected`, and wait for all of them.
 
-    `examples` is a JSON Lines file, rows, or examples that were read; without it, what `find_examples` finds beside a
-    script or in a template. The other parameters are those of `evaluate`. All examples passed if the report's `failed`
-    and `lost` are 0. Raises ExamplesError for examples that cannot be used, and what `evaluate` does.
+    Args:
+        evaluator: As in `evaluate`.
+        examples: A JSON Lines file, rows, or examples that were read. None: those beside a script or in a template,
+            which `find_examples` finds.
+        **settings: As in `evaluate`.
+
+    Returns:
+        The result of each example. All passed if its `failed` and `lost` are 0.
+
+    Raises:
+        ExamplesError: The examples cannot be used.
+        InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
+
+    Example:
+        >>> from evalcell import check_examples
+        >>> report = check_examples("exact-match")
+        >>> report.failed, report.lost
+        (0, 0)
     """
     held = _examples(examples)
     # A template's own examples may need files, which come with the template.
@@ -219,10 +268,25 @@ def parity(
     """
     Run one dataset in several sandboxes, and report the rows that differ.
 
-    In each sandbox a template runs in the first of its languages that the sandbox supports. With `other`, the first
-    sandbox runs `evaluator` and the last one runs `other`. With `twice` one sandbox runs `evaluator` two times.
-    `dataset` may also be `demo`, or `cases` for the evaluator's worked examples. The other parameters and the
-    exceptions are those of `evaluate`.
+    In each sandbox a template runs in the first of its languages that the sandbox supports.
+
+    Args:
+        evaluator: As in `evaluate`.
+        dataset: As in `evaluate`, or `cases` for the evaluator's worked examples.
+        sandboxes: Names of backends, or configs.
+        other: The last sandbox runs this evaluator, and the first one runs `evaluator`.
+        twice: One sandbox runs `evaluator` two times.
+        tolerance: The difference of two scores up to which they are the same.
+        **settings: As in `evaluate`.
+
+    Raises:
+        InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
+
+    Example:
+        >>> from evalcell import parity
+        >>> found = parity("exact-match", "cases", sandboxes=["wasm"], twice=True)
+        >>> found.different, found.lost
+        (0, 0)
     """
     given = _flat(locals())
     language = settings.pop("language", None)
@@ -246,12 +310,25 @@ def write_report(
     runs: Path | Sequence[Path], report: Path | Sequence[Path], *, compare: bool = False, tolerance: float = 0.0
 ) -> None:
     """
-    Write reports of finished runs: results files, or folders that runs have written.
+    Write reports of finished runs.
 
-    `report` is one or several files, as in `evaluate`. With `compare`, `runs` are a base and a new run: the report is
-    of their comparison, where a mean that is worse by up to `tolerance` is no worse, and of the new run. Rows have
-    their texts if the results carry them (`keep`). Raises InputError for what is no run, OutputError for a path that
-    cannot be written, and WriteError where there is no room.
+    Rows have their texts if the results carry them (`keep`).
+
+    Args:
+        runs: One or several results files, or folders that runs have written.
+        report: One or several files, as in `evaluate`.
+        compare: `runs` are a base and a new run: the report is of their comparison, and of the new run.
+        tolerance: With `compare`, a mean that is worse by up to this is no worse.
+
+    Raises:
+        InputError: One of `runs` is no run.
+        OutputError: A path cannot be written.
+        WriteError: There is no room.
+
+    Example:
+        >>> from evalcell import evaluate, write_report
+        >>> _ = evaluate("exact-match", [{"output": "4", "reference": "4"}], output="run/")
+        >>> write_report("run/", "run.html")
     """
     from runner.results.reports.files import ReportFiles
     from runner.results.reports.runs import read_parts

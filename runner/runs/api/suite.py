@@ -39,13 +39,30 @@ def evaluate_all(
     **settings: Unpack[RunOptions],
 ) -> dict[str, Report]:
     """
-    Score a dataset with several evaluators, one after another; return the report of each by its name.
+    Score a dataset with several evaluators, one after another.
 
-    `evaluators` have the names that a mapping gives them, or their own. In `mapping`, `require` and `gates` what begins
-    with `NAME.` is for this evaluator alone, as in `contains.words` and `contains.mean>=0.8`. All else is for each of
-    them, and a parameter for those that have it. `output` is a folder, which gets one for each; `baseline` is one that
-    has them; a file of `report` tells of all. Rows that can be read only once are kept in memory. The other parameters
-    are those of `evaluate`. Raises what `evaluate` does, and InputError for two evaluators of one name.
+    In `mapping`, `require` and `gates` what begins with `NAME.` is for this evaluator alone, as in `contains.words` and
+    `contains.mean>=0.8`. All else is for each of them, and a parameter for those that have it.
+
+    Args:
+        evaluators: They have the names that a mapping gives them, or their own.
+        dataset: As in `evaluate`. Rows that can be read only once are kept in memory.
+        output: A folder, which gets one for each evaluator. The `baseline` is such a folder too.
+        report: One or several files, each of all evaluators.
+        resume, overwrite, save, progress, **settings: As in `evaluate`.
+
+    Returns:
+        The report of each by its name.
+
+    Raises:
+        InputError: Two evaluators have one name. Else as in `evaluate`.
+        UnsupportedConfigError, SandboxError: As in `evaluate`.
+
+    Example:
+        >>> from evalcell import evaluate_all
+        >>> reports = evaluate_all(["exact-match", "levenshtein-distance"], [{"output": "4", "reference": "4"}])
+        >>> sorted(reports)
+        ['exact-match', 'levenshtein-distance']
     """
     call = {name: value for name, value in locals().items() if name != "settings"} | settings
     given = _named(evaluators, settings)
@@ -82,13 +99,22 @@ def evaluate_project(
     progress: bool = True,
 ) -> dict[str, Report]:
     """
-    Run what `evalcell.toml` says: all of it, or the runs of these names; return the report of each by its name.
+    Run what `evalcell.toml` says: all of it, or the runs of these names.
 
-    `config` is the file, or a folder that has it; without it, it is looked for from the working directory upwards. A
-    run with several evaluators has a report for each, called `run.evaluator`. `resume` and `overwrite` are
-    those of `evaluate`. Only with `trust_config` may the file send rows to a provider or a cluster, give scripts the
-    network or weak isolation, or write outside its folder. Raises what `evaluate` does, and InputError for a file that
-    is not there or cannot be used.
+    Args:
+        *names: The runs. None: all.
+        config: The file, or a folder that has it. None: it is looked for from the working directory upwards.
+        resume, overwrite: As in `evaluate`.
+        trust_config: The file may send rows to a provider or a cluster, give scripts the network or weak isolation, and
+            write outside its folder.
+        progress: As in `evaluate`.
+
+    Returns:
+        The report of each run by its name; a run with several evaluators has one for each, called `run.evaluator`.
+
+    Raises:
+        InputError: The file is not there or cannot be used. Else as in `evaluate`.
+        UnsupportedConfigError, SandboxError: As in `evaluate`.
     """
     found = find_project(config)
     if found is None:

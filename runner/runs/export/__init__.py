@@ -22,10 +22,14 @@ LOG = logging.getLogger("evalcell.export")
 @with_settings("RowScorer", WarmOptions)
 def inspect_scorer(evaluator: Scorer, **settings: Unpack[WarmOptions]) -> Callable[[Any, Any], Awaitable[Any]]:
     """
-    Make what a factory with `@scorer` of inspect_ai returns. The other parameters are those of RowScorer.
+    Make what a factory with `@scorer` of inspect_ai returns.
 
     `output` is the completion, `reference` the target, `input` the sample's text; the sample's metadata are columns. A
     row that abstained is unscored. A row that failed raises, so that its sample has an error.
+
+    Args:
+        evaluator: As in `evaluate`.
+        **settings: As in `RowScorer`.
     """
     scorer = RowScorer(evaluator, **settings)
 
@@ -56,11 +60,15 @@ def inspect_scorer(evaluator: Scorer, **settings: Unpack[WarmOptions]) -> Callab
 @with_settings("RowScorer", WarmOptions)
 def langsmith_evaluator(evaluator: Scorer, **settings: Unpack[WarmOptions]) -> Callable[[Any, Any], dict[str, Any]]:
     """
-    Make an evaluator for `evaluate` of langsmith. The other parameters are those of RowScorer.
+    Make an evaluator for `evaluate` of langsmith.
 
     `output` is what the application returned, `reference` the example's outputs and `input` its inputs; of an object
     that only has the key `output` (or `input`), its value. The example's metadata are columns. A row that abstained has
     no score. A row that failed has none either, and is marked as LangSmith itself marks what an evaluator raises.
+
+    Args:
+        evaluator: As in `evaluate`.
+        **settings: As in `RowScorer`.
     """
     scorer = RowScorer(evaluator, **settings)
 

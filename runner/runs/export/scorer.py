@@ -27,9 +27,21 @@ class RowScorer:
     """
     Scores row by row, from any thread, in a sandbox that stays open.
 
-    It is opened by the first row and closed by `close`, at the end of a `with`, and at exit. `threshold` decides what
-    passes in place of the evaluator's own. The other parameters are those of `evaluate`. Raises what `evaluate` does
-    before its first row.
+    It is opened by the first row and closed by `close`, at the end of a `with`, and at exit.
+
+    Args:
+        evaluator: As in `evaluate`.
+        threshold: Decides what passes in place of the evaluator's own.
+        **settings: As in `evaluate`.
+
+    Raises:
+        InputError, UnsupportedConfigError: As in `evaluate`.
+
+    Example:
+        >>> from evalcell import RowScorer
+        >>> with RowScorer("exact-match") as scorer:
+        ...     scorer.score({"output": "4", "reference": "4"}).score
+        1.0
     """
 
     @with_settings("RowScorer", WarmOptions)
@@ -42,10 +54,12 @@ class RowScorer:
 
     def score(self, row: Mapping[str, Any]) -> Result:
         """
-        The result of a row, scored or abstained.
+        Score a row; return its result, scored or abstained.
 
-        Raises EvaluatorError for a row that failed, SandboxLostError for one that the sandbox lost, and what `evaluate`
-        raises.
+        Raises:
+            EvaluatorError: The row failed.
+            SandboxLostError: The sandbox lost the row.
+            InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
         """
         result = self.result(row, type(self).__name__)
         if result.error is not None:
@@ -56,12 +70,18 @@ class RowScorer:
         return result
 
     def result(self, row: Mapping[str, Any], call: str | None = None) -> Result:
-        """The result of a row, whatever came of it. `call` is the caller's own, for messages."""
+        """
+        Score a row; return its result, whatever came of it.
+
+        Args:
+            row: Its columns.
+            call: The name of the caller's own function, for messages.
+        """
         (result,) = self._kept.score([dict(row)], call)
         return result
 
     def check(self, **row: Any) -> Result:
-        """The result of a row in a test: fails it if the row does not pass, skips it if the row abstained."""
+        """Score a row in a test: fail the test if the row does not pass, skip it if the row abstained."""
         import pytest  # here: of who has tests
 
         result = self.score(row)
@@ -74,9 +94,10 @@ class RowScorer:
 
     def passed(self, result: Result) -> bool:
         """
-        Whether the first output is at the threshold or better; without one, whether it is true or above 0.
+        Say whether the first output is at the threshold or better; without one, whether it is true or above 0.
 
-        Raises EvaluatorError for a label that is neither.
+        Raises:
+            EvaluatorError: It has a label that is neither.
         """
         number = self.number(result)
         config = first_config(self.evaluator)
@@ -86,16 +107,26 @@ class RowScorer:
         own = passes(number, config)
         return number > 0 if own is None else own
 
-    def number(self, found: Result | Score, output: str = "") -> float:
-        """The score, and 1 or 0 for a label that is true or false. Raises EvaluatorError for any other label."""
-        if found.score is not None:
-            return found.score
-        if found.label in _BOOLEAN:
-            return float(_BOOLEAN[found.label])
+    def number(self, result: Result | Score, output: str = "") -> float:
+        """
+        Return the score, or 1 and 0 for a label that is true and false.
+
+        Args:
+            result: A row's, or that of one output.
+            output: The output's name, for messages.
+
+        Raises:
+            EvaluatorError: It has another label alone.
+        """
+        if result.score is not None:
+            return result.score
+        if result.label in _BOOLEAN:
+            return float(_BOOLEAN[result.label])
         of = f" of `{printable(output, 60)}`" if output else ""
         raise EvaluatorError(
-            f"{self.evaluator.name}: the label {describe(found.label, 60)}{of} has no score, and a number is "
-            "needed here; give labels scores in the script's header: labels = {good = 1.0, bad = 0.0}"
+            f"{self.evaluator.name}: the label {describe(result.label, 60)}{of} has no score, and a number is "
+            "needed here; "
+            "give labels scores in the script's header: labels = {good = 1.0, bad = 0.0}"
         )
 
     def close(self) -> None:

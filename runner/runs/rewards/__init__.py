@@ -37,11 +37,22 @@ def reward(
     Make a reward function for `reward_funcs` of TRL's trainers, which scores with an evaluator in a sandbox.
 
     `output` is the completion and `input` the prompt; of chat messages, the text of the last one. The other columns are
-    those of the trainer's dataset, as in `evaluate`. A row that abstained is None, which trainers leave out. A row
-    that failed raises EvaluatorError, or is worth what `failed` says: a number, or None. `name` is what the trainer
-    logs it by, instead of the evaluator's. The other parameters are those of `evaluate`.
+    those of the trainer's dataset, as in `evaluate`. A row that abstained is None, which trainers leave out.
 
-    Raises what `evaluate` does before its first row.
+    Args:
+        evaluator: As in `evaluate`.
+        failed: What a row that failed is worth: a number, or None. `error`: it raises EvaluatorError.
+        name: What the trainer logs it by. None: the evaluator's name.
+        **settings: As in `evaluate`.
+
+    Raises:
+        InputError, UnsupportedConfigError: As in `evaluate`.
+
+    Example:
+        >>> from evalcell import reward
+        >>> with reward("exact-match") as score:
+        ...     score(["2 + 2?", "3 + 4?"], ["4", "8"], reference=["4", "7"])
+        [1.0, 0.0]
     """
     if failed != "error" and failed is not None and (isinstance(failed, bool) or not isinstance(failed, int | float)):
         raise InputError(f'`failed` must be a number, None or "error", not {describe(failed, 60)}')
@@ -55,6 +66,10 @@ class Reward:
 
     It is closed by `close`, at the end of a `with`, when nobody holds the function any more, and at exit. The function
     can be pickled, and used after a fork: each process opens a sandbox of its own.
+
+    Args:
+        request: The evaluator and its settings.
+        failed, name: As in `reward`.
     """
 
     def __init__(self, request: RunRequest, failed: float | Literal["error"] | None, name: str | None) -> None:
@@ -71,11 +86,18 @@ class Reward:
         self, /, prompts: Sequence[Any] | None = None, completions: Sequence[Any] = (), **columns: Any
     ) -> list[float | None]:
         """
-        The rewards of a batch, in its order.
+        Return the rewards of a batch, in its order.
 
-        `columns` are lists with a value for each completion; what is no list is not for evaluators. Raises InputError
-        for lists of other lengths, EvaluatorError for a row that failed or has a label alone, SandboxLostError for a
-        row that the sandbox lost, and what `evaluate` raises.
+        Args:
+            prompts: Texts, or lists of chat messages.
+            completions: One for each prompt.
+            **columns: Lists with a value for each completion; what is no list is not for evaluators.
+
+        Raises:
+            InputError: The lists have different lengths.
+            EvaluatorError: A row failed, or has a label alone.
+            SandboxLostError: The sandbox lost a row.
+            InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
         """
         lists: dict[str, Sequence[Any]] = {} if prompts is None else {"prompts": prompts}
         lists |= {name: values for name, values in columns.items() if isinstance(values, list | tuple)}

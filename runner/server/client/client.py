@@ -76,9 +76,21 @@ class Client:
     """
     A server, `evalcell serve`, by the words of this library. Close it, or use it with `with`.
 
-    `url` is by default EVALCELL_URL, else this machine's server; `token` is EVALCELL_TOKEN. What the server says to be
-    passing, and a connection that broke off, is tried again for `patience` seconds. To another machine the token goes
-    by https alone, unless `allow_http`. Raises InputError for what is no address.
+    Args:
+        url: None: EVALCELL_URL, else this machine's server.
+        token: None: EVALCELL_TOKEN.
+        patience: Seconds in which it tries again what the server says to be passing, and a connection that broke off.
+        allow_http: Send the token to another machine without https as well.
+
+    Raises:
+        InputError: The `url` is no address.
+
+    Example:
+        >>> from evalcell import Client
+        >>> with Client() as client:
+        ...     report = client.evaluate("exact-match", [{"output": "4", "reference": "4"}])
+        >>> report.summary.mean
+        1.0
     """
 
     def __init__(
@@ -120,7 +132,15 @@ class Client:
 
 
 class AsyncClient:
-    """As `Client`, to be awaited: `await client.evaluate(…)`, `async for run in client.runs()`."""
+    """
+    A `Client` to be awaited: `await client.evaluate(…)`, `async for run in client.runs()`.
+
+    Args:
+        url, token, patience, allow_http: As in `Client`.
+
+    Raises:
+        InputError: The `url` is no address.
+    """
 
     def __init__(
         self, url: str | None = None, token: str | None = None, *, patience: float = 30.0, allow_http: bool = False

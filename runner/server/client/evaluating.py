@@ -54,15 +54,21 @@ async def evaluate(
     """
     Score a dataset on the server, and wait for all results: what `evaluate` does, as far as a server can.
 
-    `evaluator` is the name of one that the server keeps, such as `polite@3`; or one of this machine, which it then
-    keeps: a path, a template's name, a function or an `Evaluator`. `dataset` is the name of one that the server keeps;
-    or a file, `demo`, a data frame or rows, which are sent. Up to 100 rows are scored at once, and nothing of them is
-    kept; all else is a run of the server with this `title`, and each result carries the columns in `keep`, or else
-    those that the evaluator was given, input, output and reference. `watch` is called with each event of the run.
-    `sandbox` may also be the name of a preset; `baseline` is a run of the server. The other
-    parameters are those of `evaluate`. Who stops waiting stops the run.
+    Up to 100 rows are scored at once, and nothing of them is kept; all else is a run of the server, and each result
+    carries the columns in `keep`, or else those that the evaluator was given, input, output and reference. Who stops
+    waiting stops the run.
 
-    Raises what `evaluate` does, for the same reasons, and ServerError.
+    Args:
+        evaluator: The name of one that the server keeps, such as `polite@3`; or one of this machine, which it then
+            keeps: a path, a template's name, a function or an `Evaluator`.
+        dataset: The name of one that the server keeps; or a file, `demo`, a data frame or rows, which are sent.
+        title: The run's.
+        watch: Called with each event of the run.
+        **settings: As in `evaluate`. `sandbox` may also be the name of a preset; `baseline` is a run of the server.
+
+    Raises:
+        ServerError: The server cannot be reached, or did not do what it was asked.
+        InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
     """
     said: dict[str, Any] = {**settings}
     given = {name: value for name, value in locals().items() if name not in ("server", "settings", "said")} | said
@@ -91,7 +97,17 @@ def _is_set(name: str, value: Any) -> bool:
 
 
 async def report(server: Server, run: str, *, worst: int = WORST, show: Show = "worst") -> Report:
-    """All results of a run that has ended, with its summary. Raises ServerError for one that was cancelled."""
+    """
+    Return all results of a run that has ended, with its summary.
+
+    Args:
+        run: Its id.
+        worst: Show this many rows.
+        show: Show these rows instead of the worst.
+
+    Raises:
+        ServerError: The run was cancelled, or has not ended.
+    """
     info = await status(server, run)
     if info.summary is None or info.state == "cancelled":
         why = f": {printable(info.error, 600)}" if info.error else "; `wait` for its end"

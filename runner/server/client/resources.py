@@ -55,11 +55,20 @@ async def add(
     expected: str | None = None,
 ) -> EvaluatorVersion:
     """
-    Keep an evaluator on the server; return its version, which is the newest one if that is the same source, read in
-    the same way.
+    Keep an evaluator on the server; the same source, read in the same way, is no new version.
 
-    `evaluator` and `language` are those of `evaluate`. `name` is its name there, by default its own. With `expected`,
-    the version that was edited, somebody else's newer version is a VersionConflictError. Raises EvaluatorError too.
+    Args:
+        evaluator: As in `evaluate`.
+        name: Its name there. None: its own.
+        language: As in `evaluate`.
+        expected: The version that was edited, if a newer one must not be replaced.
+
+    Returns:
+        Its newest version.
+
+    Raises:
+        EvaluatorError: It is not an evaluator.
+        VersionConflictError: Somebody else saved a newer version than `expected`.
     """
     read = await server.call(lambda: local(evaluator, language=language))
     file_name = f"{read.name}{_SUFFIX[read.language]}"
@@ -80,24 +89,33 @@ async def add(
 
 
 async def evaluator(server: Server, reference: str) -> EvaluatorVersion:
-    """A version: of `NAME` the newest, else `NAME@3` or `NAME@` and the first digits of its hash."""
+    """
+    Return a version of an evaluator: of `NAME` the newest, else `NAME@3` or `NAME@` and the first digits of its hash.
+    """
     return await server.ask_for(EvaluatorVersion, Ask("GET", f"/v1/evaluators/{part(reference)}"))
 
 
 def evaluators(server: Server) -> AsyncGenerator[EvaluatorInfo, None]:
-    """All evaluators, as EvaluatorInfo."""
+    """List all evaluators, as EvaluatorInfo."""
     return list_all(server, "/v1/evaluators", Page[EvaluatorInfo])
 
 
 def versions(server: Server, name: str) -> AsyncGenerator[EvaluatorVersion, None]:
-    """All versions of an evaluator, as EvaluatorVersion."""
+    """List all versions of an evaluator, as EvaluatorVersion."""
     return list_all(server, f"/v1/evaluators/{part(name)}/versions", Page[EvaluatorVersion])
 
 
 async def check(
     server: Server, evaluator: str, *, language: Language | None = None, file_name: str | None = None
 ) -> ScriptCheck:
-    """Read a script's source without running it: its parameters, outputs and packages, or what is wrong, and where."""
+    """
+    Read a script's source without running it: its parameters, outputs and packages, or what is wrong, and where.
+
+    Args:
+        evaluator: The source.
+        language: The script's. None: by the `file_name`, else Python.
+        file_name: The script's, for messages.
+    """
     body = {"source": evaluator, "language": language, "file_name": file_name}
     return await server.ask_for(ScriptCheck, Ask("POST", "/v1/check", body=body))
 
@@ -106,11 +124,17 @@ async def add_dataset(
     server: Server, dataset: Path | Rows, *, name: str | None = None, **reading: Unpack[FileOptions]
 ) -> DatasetInfo:
     """
-    Send a dataset to the server: a file, a data frame or rows.
+    Send a dataset to the server, which keeps its rows in UTF-8.
 
-    `name` is its name there, by default the file's; rows get one by their content. `rows` is the place of the rows in a
-    JSON file that is no array, as a path: `data`, and `encoding` that of a text file: the server keeps rows, in UTF-8.
-    Raises DatasetError for what cannot be read, and InputError for a name that stands for another dataset.
+    Args:
+        dataset: A file, a data frame or rows.
+        name: Its name there. None: the file's; rows get one by their content.
+        **reading: `rows` is the place of the rows in a JSON file that is no array, as a path: `data`; `encoding` is
+            that of a text file.
+
+    Raises:
+        DatasetError: It cannot be read.
+        InputError: The name stands for another dataset.
     """
     if isinstance(dataset, str | os.PathLike):
         file = File(dataset)
@@ -148,7 +172,7 @@ async def sent_rows(server: Server, rows: RowSpool, name: str | None = None) -> 
 
 
 def datasets(server: Server) -> AsyncGenerator[DatasetInfo, None]:
-    """All datasets, as DatasetInfo."""
+    """List all datasets, as DatasetInfo."""
     return list_all(server, "/v1/datasets", Page[DatasetInfo])
 
 

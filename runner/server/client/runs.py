@@ -40,8 +40,14 @@ async def run(
     """
     Start a run of an evaluator and a dataset that the server keeps, and return at once; `wait` waits for its end.
 
-    `sandbox` is a backend's name, a config, or the name of a preset of the server; `baseline` is a run of the server.
-    The other parameters are those of `evaluate`. Raises InputError for what there is not or cannot be used.
+    Args:
+        evaluator: The name of one that the server keeps, such as `polite@3`.
+        dataset: The name of one that the server keeps.
+        title: The run's.
+        **settings: As in `evaluate`. `sandbox` may also be the name of a preset; `baseline` is a run of the server.
+
+    Raises:
+        InputError: There is no such evaluator or dataset, or a setting cannot be used.
     """
     return await start_run(server, evaluator, dataset, title, settings)
 
@@ -62,12 +68,12 @@ async def start_run(server: Server, evaluator: str, dataset: str, title: str, se
 
 
 def runs(server: Server) -> AsyncGenerator[RunInfo, None]:
-    """All runs, the newest first, as RunInfo."""
+    """List all runs, the newest first, as RunInfo."""
     return list_all(server, "/v1/runs", Page[RunInfo])
 
 
 async def status(server: Server, run: str) -> RunInfo:
-    """How far a run is; a finished one has its `summary`."""
+    """Return how far a run is; a finished one has its `summary`."""
     return await server.ask_for(RunInfo, Ask("GET", _of(run)))
 
 
@@ -93,10 +99,12 @@ async def delete_run(server: Server, run: str) -> None:
 
 async def progress(server: Server, run: str) -> AsyncGenerator[RunEvent, None]:
     """
-    The events of a run as they come, as RunEvent, until it has ended.
+    Yield the events of a run as they come, as RunEvent, until it has ended.
 
     A connection that breaks off is made again, and goes on after the last event: no row is missed or counted twice.
-    Raises ServerError where no server answers any longer.
+
+    Raises:
+        ServerError: No server answers any longer.
     """
     last, silent, over = "", 0, False
     while silent < _SILENT:
@@ -123,7 +131,16 @@ async def progress(server: Server, run: str) -> AsyncGenerator[RunEvent, None]:
 
 
 async def wait(server: Server, run: str, *, watch: Watch | None = None) -> RunInfo:
-    """Wait until a run has ended, and return it. `watch` is called with each event on the way. Raises ServerError."""
+    """
+    Wait until a run has ended, and return it.
+
+    Args:
+        run: Its id.
+        watch: Called with each event on the way.
+
+    Raises:
+        ServerError: No server answers any longer.
+    """
     async with aclosing(progress(server, run)) as events:
         async for event in events:
             if watch is not None:
@@ -144,10 +161,17 @@ async def results(
     search: str = "",
 ) -> AsyncGenerator[Result, None]:
     """
-    The results of a run that match, as Result; each in its `row` has the columns that the evaluator was given.
+    Yield the results of a run that match; each in its `row` has the columns that the evaluator was given.
 
-    `order` is that of the dataset, or `worst` or `best` first. `low` and `high` bound the score, `search` is a text in
-    them.
+    Args:
+        run: Its id.
+        order: That of the dataset, or `worst` or `best` first.
+        outcome: Only results with this outcome.
+        label: Only results with this label.
+        error: Only results with an error of this kind.
+        low: The lowest score.
+        high: The highest score.
+        search: A text in them.
     """
     query = {name: value for name, value in locals().items() if name not in ("server", "run")}
     first, repeat = 0, await _repeat(server, run)
@@ -161,7 +185,13 @@ async def results(
 
 
 async def worst(server: Server, run: str, count: int = 5) -> list[Result]:
-    """The results to look at first: the worst scores, then rows that failed, then those that abstained."""
+    """
+    Return the results to look at first: the worst scores, then rows that failed, then those that abstained.
+
+    Args:
+        run: Its id.
+        count: The most results.
+    """
     return await page(server, run, {"order": "worst"}, 0, count, await _repeat(server, run))
 
 
@@ -192,7 +222,13 @@ async def compare(
     """
     Compare two runs of one dataset: is `new` better than `base`?
 
-    `by` and `cluster` are columns, as in `compare_runs`. Raises NotComparableError.
+    Args:
+        base: A run's id.
+        new: Another.
+        by, cluster: A column, as in `compare_runs`.
+
+    Raises:
+        NotComparableError: As in `compare_runs`.
     """
     query = {"base": base, "new": new, "by": by, "cluster": cluster}
     return await server.ask_for(Comparison, Ask("GET", "/v1/compare", query, within=600))
@@ -202,9 +238,17 @@ async def flips(
     server: Server, base: str, new: str, *, flip: Flip | None = None, first: int = 0, count: int = 20
 ) -> Flips:
     """
-    Rows whose outcome, score or label is another in `new`: of one kind, or all; `first` counts from 0.
+    Return rows whose outcome, score or label is another in `new`.
 
-    Raises NotComparableError.
+    Args:
+        base: A run's id.
+        new: Another.
+        flip: Only changes of this kind.
+        first: Skip this many.
+        count: The most rows.
+
+    Raises:
+        NotComparableError: As in `compare_runs`.
     """
     query = {"base": base, "new": new, "flip": flip, "first": first, "count": count}
     return await server.ask_for(Flips, Ask("GET", "/v1/compare/rows", query, within=600))

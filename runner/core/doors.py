@@ -20,7 +20,7 @@ _LABELS = {"mapping.literals": "value", "mapping.paths": "mapping"}
 
 
 def option(name: str) -> str:
-    """The option of a setting."""
+    """Return the option of a setting."""
     return OPTIONS.get(name) or "--" + name.rpartition(".")[2].replace("_", "-")
 
 
@@ -82,7 +82,7 @@ What all of these read, such as the results of a server's runs, and the page wit
 
 
 def door() -> DoorName:
-    """The door of this context, for a process that works for it."""
+    """Return the door of this context, for a process that works for it."""
     words = DOOR.get()
     return next(name for name, one in DOORS.items() if one is words)
 

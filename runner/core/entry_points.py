@@ -198,11 +198,11 @@ ENTRY_POINTS: dict[str, EntryPoint] = {
 
 
 def reason(door: str, name: str) -> str:
-    """Why an entry point lacks a setting; empty if it has it."""
+    """Return why an entry point lacks a setting; empty if it has it."""
     lacks = ENTRY_POINTS[door]
     return lacks.settings.get(name, lacks.kinds.get(SETTINGS[name].kind, ""))
 
 
 def settings_of(door: str) -> list[str]:
-    """The settings that an entry point has, in their order."""
+    """Return the settings that an entry point has, in their order."""
     return [name for name in SETTINGS if not reason(door, name)]

@@ -12,13 +12,13 @@ _LITERAL: Any = Literal
 
 
 def about(name: str) -> str:
-    """What a setting is, where there are no options."""
+    """Return what a setting is, where there are no options."""
     text = (SETTINGS[name].about or SETTINGS[name].help).partition("  [")[0]
     return text if SETTINGS[name].unit == 1 else f"{text} In MB."
 
 
 def model_field(name: str) -> tuple[Any, Any]:
-    """The type of a setting by its own name, and its default: None, False or nothing."""
+    """Return the type of a setting by its own name, and its default: None, False or nothing."""
     setting, value = SETTINGS[name], value_of(name)
     if value.many:
         return tuple[str, ...], Field(default=(), description=about(name))

@@ -24,7 +24,7 @@ WORST = 5
 
 
 def as_texts(value: object) -> object:
-    """One text, or a list, as a tuple."""
+    """Return a tuple of one text, or of a list of them."""
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
@@ -475,7 +475,7 @@ def _hints(holder: type[Record]) -> dict[str, Any]:
 
 @cache
 def value_of(name: str) -> Value:
-    """What the field of a setting holds."""
+    """Return what the field of a setting holds."""
     part, _, field = (SETTINGS[name].field or name).rpartition(".")
     holder = next(kind for path, kind in _HOLDERS if path == part and field in kind.model_fields)
     options, annotation = holder.model_fields[field], _hints(holder)[field]
@@ -498,12 +498,12 @@ def _bare(annotation: Any) -> Any:
 
 
 def parameter(name: str) -> str:
-    """The field of a request that has the setting, itself or in it: a parameter of Python, a field of HTTP."""
+    """Return the field of a request that has the setting, itself or in it: a parameter of Python, a field of HTTP."""
     return (SETTINGS[name].field or name).partition(".")[0]
 
 
 def nest_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their own names as fields of a request: `memory=2` is `limits={"memory": 2 MB}`."""
+    """Return settings by their own names as fields of a request: `memory=2` is `limits={"memory": 2 MB}`."""
     fields: dict[str, Any] = {}
     for name, value in values.items():
         part, _, field = (SETTINGS[name].field or name).rpartition(".")

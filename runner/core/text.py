@@ -50,7 +50,7 @@ class _ShortJson(_Short):
 
 def describe(value: Any, limit: int = 120) -> str:
     """
-    A Python expression or a description of `value`, at most `limit` characters, without control characters.
+    Return a Python expression or a description of `value`, at most `limit` characters, without control characters.
 
     Never raises, whatever `value` is.
     """
@@ -58,7 +58,7 @@ def describe(value: Any, limit: int = 120) -> str:
 
 
 def shown_json(value: Any, limit: int = 120) -> str:
-    """As `shown`, with a JSON value as JSON writes it."""
+    """Return the same as `shown`, with a JSON value as JSON writes it."""
     return _shown(_ShortJson(limit), value, limit)
 
 
@@ -76,7 +76,7 @@ def json_text(value: Any, indent: int | None = None) -> str:
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """`text` on one line. Control and unprintable characters are escaped, and long text is cut."""
+    """Return `text` on one line. Control and unprintable characters are escaped, and long text is cut."""
     short = text if len(text) <= limit else text[: limit - 1] + "…"
     if short.isprintable():
         return short
@@ -90,7 +90,12 @@ def whole(text: str) -> str:
 
 
 def whole_json(value: Any) -> Any:
-    """A JSON value with `whole` texts and keys. Raises RecursionError for what is nested deeper than replies can be."""
+    """
+    Return a JSON value with `whole` texts and keys.
+
+    Raises:
+        RecursionError: For what is nested deeper than replies can be.
+    """
     return _whole_json(value, _DEEP)
 
 
@@ -111,7 +116,7 @@ def _whole_json(value: Any, deep: int) -> Any:
 
 
 def size_of(count: float) -> str:
-    """A number of bytes, as people say it."""
+    """Return a number of bytes, as people say it."""
     units = ["bytes", "KB", "MB", "GB"]
     while count >= 999.5 and len(units) > 1:
         count /= 1000
@@ -121,12 +126,16 @@ def size_of(count: float) -> str:
 
 
 def rows_of(count: int) -> str:
-    """A number of rows, in words."""
+    """Return a number of rows, in words."""
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def weight(value: Any, most: float = math.inf) -> int:
-    """The size of a JSON value: its characters, and some for each value in it. Counts little more than `most`."""
+    """
+    Return the size of a JSON value: its characters, and some for each value in it.
+
+    Counts little more than `most`.
+    """
     total, left = 0, [value]
     while left and total <= most:
         one = left.pop()
@@ -140,13 +149,13 @@ def weight(value: Any, most: float = math.inf) -> int:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """` (did you mean …?)`, or nothing."""
+    """Return ` (did you mean …?)`, or nothing."""
     near = nearest(word, known)
     return "" if near is None else f" (did you mean `{printable(near, 60)}`?)"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The name that is likely meant by a word."""
+    """Return the name that is likely meant by a word."""
     import difflib  # here: only who mistypes waits for it
 
     names = {name.lower(): name for name in known}
@@ -159,24 +168,24 @@ CHECK = "; check the path"
 
 
 def close_name(path: Path) -> str:
-    """A suggestion out of the files beside `path`, or nothing."""
+    """Return a suggestion out of the files beside `path`, or nothing."""
     with suppress(OSError, ValueError), os.scandir(path.parent) as entries:
         return suggestion(path.name, (entry.name for entry in islice(entries, 2000)))
     return ""
 
 
 def near(path: str) -> str:
-    """The next step for a file that is not there: a suggestion, or to check the path."""
+    """Return the next step for a file that is not there: a suggestion, or to check the path."""
     return close_name(Path(path)) or CHECK
 
 
 def why(error: OSError | ValueError) -> str:
-    """The reason why a file cannot be used, in the system's words."""
+    """Return the reason why a file cannot be used, in the system's words."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def read_bounded(option: str, path: str, most: int) -> str:
-    """The text of a regular file of at most `most` bytes. Raises InputError, which names option and file."""
+    """Return the text of a regular file of at most `most` bytes. Raises InputError, which names option and file."""
     named = f"{option} {printable(whole(path))}"
     try:
         data = read_regular(path, most + 1)
@@ -196,7 +205,7 @@ def read_bounded(option: str, path: str, most: int) -> str:
 
 
 def list_names(names: Iterable[str], limit: int = 8) -> str:
-    """The first names, in backticks, with commas."""
+    """Return the first names, in backticks, with commas."""
     every = list(names)
     text = ", ".join(f"`{printable(name, 60)}`" for name in every[:limit])
     return f"{text} and {len(every) - limit} more" if len(every) > limit else text or "none"

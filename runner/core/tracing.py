@@ -46,7 +46,7 @@ _NONE = Span()
 
 
 def is_wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the variables ask for spans."""
+    """Say whether the variables ask for spans."""
     exporter = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or exporter not in ("", "otlp"):
         return False
@@ -57,7 +57,10 @@ def begin() -> Callable[[], None]:
     """
     Send spans where the OTEL_* variables say; return what sends the last ones, and ends it.
 
-    Does nothing unless they ask for it. Raises InputError if what it needs is not installed.
+    Does nothing unless they ask for it.
+
+    Raises:
+        InputError: If what it needs is not installed.
     """
     if not is_wanted():
         return lambda: None
@@ -100,7 +103,7 @@ def span(
     name: str, attributes: Mapping[str, Value] | None = None, *, server: bool = False, root: bool = False
 ) -> Iterator[Span]:
     """
-    A span around what follows, below the one that is open. An exception marks it as failed, by its class alone.
+    Open a span around what follows, below the one that is open. An exception marks it as failed, by its class alone.
 
     `server`: it is the reply to a request. `root`: it outlives the one that is open, and only names it.
     """

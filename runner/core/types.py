@@ -205,7 +205,7 @@ class Evaluator(Record):
 
 def config_of(configs: Mapping[str, OutputConfig | None], name: str) -> OutputConfig | None:
     """
-    The config by which an output is judged; None if there is none.
+    Return the config by which an output is judged; None if there is none.
 
     One without a name is that of the script's own score, which is `overall` beside named ones.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def installed_version() -> str | None:
-    """The version of evalcell. None: it runs from a checkout that is not installed."""
+    """Return the version of evalcell. None: it runs from a checkout that is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

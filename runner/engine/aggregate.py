@@ -38,9 +38,10 @@ class AbstainingProgram(Program):
 
 def settings(evaluator: Evaluator, constant: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The values for the parameters of `aggregate` after the results: those that are the same for all rows.
+    Return the values for the parameters of `aggregate` after the results: those that are the same for all rows.
 
-    Raises MappingError if one that it needs differs from row to row.
+    Raises:
+        MappingError: If one that it needs differs from row to row.
     """
     aggregate = evaluator.aggregate
     if aggregate is None:
@@ -82,8 +83,10 @@ class Aggregation:
         """
         Call `aggregate` with the results of all rows, in the open sandbox.
 
-        What the script does wrong, and a sandbox that is lost twice, is in the figures' error. Raises SandboxError when
-        the sandbox fails for good.
+        What the script does wrong, and a sandbox that is lost twice, is in the figures' error.
+
+        Raises:
+            SandboxError: When the sandbox fails for good.
         """
         with self._gathered as gathered:
             if not gathered.rows:

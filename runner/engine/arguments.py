@@ -52,7 +52,7 @@ def make_request(
 
 
 def scorer(given: Scorer, config: SandboxConfig) -> str | Evaluator:
-    """The evaluator as a request has it. Raises EvaluatorError."""
+    """Return the evaluator as a request has it. Raises EvaluatorError."""
     if isinstance(given, str | Evaluator):
         return given
     if isinstance(given, os.PathLike):
@@ -75,11 +75,11 @@ def _rows(dataset: Rows) -> Rows:
 
 
 def results_path(path: Path) -> str:
-    """The path as `-o` takes it. A Path cannot end with a separator, so one without a suffix is a folder."""
+    """Return the path as `-o` takes it. A Path cannot end with a separator, so one without a suffix is a folder."""
     name = os.fspath(path)
     return name if isinstance(path, str) or os.path.splitext(name)[1] else os.path.join(name, "")
 
 
 def config_or_preset(name: str | None) -> str | SandboxConfig | None:
-    """A backend's name as a config; any other name is that of a server's preset."""
+    """Return a backend's name as a config; any other name is that of a server's preset."""
     return SandboxConfig(backend=name) if name in backends() else name

@@ -15,12 +15,12 @@ _LIST = 16
 
 
 def least_rows(evaluator: Evaluator) -> int:
-    """How many rows the first batches have where a batch's rows belong together."""
+    """Return how many rows the first batches have where a batch's rows belong together."""
     return _LIST if is_batched(evaluator) else 1
 
 
 def is_batched(evaluator: Evaluator) -> bool:
-    """True if the script of a dialect is called with lists."""
+    """Return true if the script of a dialect is called with lists."""
     if evaluator.dialect is None:
         return False
     from runner.inputs.evaluators.foreign.registry import find  # here: a script of our own needs it not

@@ -10,7 +10,7 @@ BATCH_ROWS = 1024
 
 def shared_batch(number: int, most: int, least: int = 1) -> int:
     """
-    How many rows are in a batch whose state is shared: `least` to `most`; `number` counts the batches from 0.
+    Return how many rows are in a batch whose state is shared: `least` to `most`; `number` counts the batches from 0.
 
     It depends on nothing else, so that results do not depend on time or the number of workers. Slow rows keep several
     workers busy, as no batch is a large part of what has been run.

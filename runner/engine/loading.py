@@ -15,7 +15,7 @@ from sandboxes.shield import finish
 
 
 async def load_evaluator(evaluator: Evaluator, sandbox: Sandbox, limits: Limits) -> Program:
-    """The evaluator's program, in the way in which its function is called. Raises what `Sandbox.load` does."""
+    """Return the evaluator's program, in the way in which its function is called. Raises what `Sandbox.load` does."""
     if not evaluator.evaluates:
         return AbstainingProgram()
     loaded = await sandbox.load(program(evaluator), limits)
@@ -44,7 +44,7 @@ class Loading:
         self._done.set()
 
     async def wait(self, tell: Callable[[], object]) -> Program:
-        """The program; `tell` is called if it must be loaded first."""
+        """Return the program; `tell` is called if it must be loaded first."""
         if self.program is None:
             self.wanted = True
             tell()

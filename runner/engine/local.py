@@ -49,7 +49,8 @@ async def score_grouped(
     open: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Sequence[Result], None]:
     """
-    One result a case, in the cases' order, each as soon as those before it are there; in groups of those that are.
+    Yield one result a case, in the cases' order, each as soon as those before it are there; in groups of those that
+    are.
 
     `cases` are read in a thread of their own, a little ahead of need; their iterator is the caller's to close. The same
     `seed` gives each case the same random numbers. Memory does not grow with the cases. A `mapping` may be a function.
@@ -83,7 +84,7 @@ score = one_by_one(score_grouped)
 
 
 def load_as_long(limits: Limits) -> Limits:
-    """The limits, by which loading has at least the time of a call, unless its own is other than the default."""
+    """Return the limits, by which loading has at least the time of a call, unless its own is other than the default."""
     longer = limits.timeout > limits.load_timeout == Limits().load_timeout
     return limits.model_copy(update={"load_timeout": limits.timeout}) if longer else limits
 

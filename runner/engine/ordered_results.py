@@ -13,7 +13,7 @@ _GROUP, _GROUP_CHARS = 256, 1_000_000  # results taken at once, and the characte
 
 
 def most_waiting(runs: int) -> tuple[int, int]:
-    """Rows, and characters of text in them, with so many runs at once."""
+    """Return the most rows, and characters of text in them, that wait with so many runs at once."""
     return max(_ROWS, _RUN_ROWS * runs), max(_CHARS, _RUN_CHARS * runs)
 
 

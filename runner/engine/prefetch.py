@@ -43,7 +43,7 @@ class Prefetcher(Generic[T]):
         self._thread.start()
 
     async def take(self, most: int) -> list[T]:
-        """The items read so far, up to `most`; waits for the first one. Empty at the end."""
+        """Return the items read so far, up to `most`; waits for the first one. Empty at the end."""
         taken: list[T] = []
         while True:
             ended = self._ended  # read first: whatever came before the end is among the items by then

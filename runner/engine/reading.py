@@ -34,7 +34,7 @@ class Reading(Generic[T]):
                 await self._room.acquire()
 
     async def next(self) -> T | None:
-        """The next item; None after the last. Raises what the generator did."""
+        """Return the next item; None after the last. Raises what the generator did."""
         item = await self._queue.get()
         self._room.release()
         if item is None:

@@ -161,14 +161,14 @@ class PreparedRun:
         return [*script, *rows, *self.sandbox.config.files.values()]
 
     def aggregation(self) -> Aggregation:
-        """What runs the script's `aggregate`."""
+        """Return what runs the script's `aggregate`."""
         request = self.request
         constant = self.binding.mapping.literals if self.binding else {}
         return Aggregation(self.evaluator, constant, request.limits, request.aggregate_timeout, request.seed)
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[Dataset | Lookahead]:
-        """The dataset, or these rows, as cases. Raises DatasetError, and ColumnsError if it lacks columns."""
+        """Open the dataset, or these rows, as cases. Raises DatasetError, and ColumnsError if it lacks columns."""
         if (path := self.dataset) is None:
             given = () if rows is None else rows
             header = rows.names if isinstance(rows, FrameRows) else ()
@@ -194,7 +194,7 @@ class PreparedRun:
             yield dataset
 
     def column_notes(self, cases: Cases) -> list[str]:
-        """What there is to say of how columns fill parameters. `cases`: of which none was read yet."""
+        """Return what there is to say of how columns fill parameters. `cases`: of which none was read yet."""
         if self.binding is None:
             return []
         own = (cases, self.evaluator, self.binding)
@@ -210,7 +210,9 @@ class PreparedRun:
         open: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncGenerator[Sequence[Result], None]:
         """
-        The results of the cases, up to the `limit`, in groups. `opened`: the open sandbox; `known`: as `score_grouped`.
+        Return the results of the cases, up to the `limit`, in groups.
+
+        `opened`: the open sandbox; `known`: as `score_grouped`.
         """
         request, most = self.request, self.request.limit
         return score_grouped(
@@ -273,8 +275,10 @@ def prepare(
 
     A parameter without a column is refused when the dataset is opened: only then is it known which columns there are.
 
-    Raises InputError for a script or mapping that cannot be used, UnsupportedConfigError for what the sandbox cannot
-    do, and SandboxUnavailableError for a sandbox that is not installed.
+    Raises:
+        InputError: For a script or mapping that cannot be used.
+        UnsupportedConfigError: For what the sandbox cannot do.
+        SandboxUnavailableError: For a sandbox that is not installed.
     """
     named = request.evaluator
     if evaluator is None:

@@ -104,7 +104,7 @@ class RowFactory:
         self._known = known
 
     def rows(self, cases: Iterable[Case]) -> Iterator[Row]:
-        """The rows of the cases, in their order, with the repeats of each together."""
+        """Yield the rows of the cases, in their order, with the repeats of each together."""
         indexes, known, repeats = count(), self._known, range(1, self._repeat + 1)
         for case in cases:
             for repeat in repeats:

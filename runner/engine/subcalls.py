@@ -22,7 +22,7 @@ _ALONE = "evaluate asked to be called afresh where no call came before: it was s
 
 
 def with_apart(evaluator: Evaluator, sandbox: Sandbox, program: Program) -> Program:
-    """The program, with calls apart if its header has them."""
+    """Return the program, with calls apart if its header has them."""
     return ApartProgram(program, sandbox.isolation) if evaluator.apart else program
 
 

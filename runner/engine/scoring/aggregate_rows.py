@@ -97,7 +97,7 @@ class AggregateRows:
             self._failure = _unkept(e)
 
     def read(self) -> JsonText:
-        """All rows, as a JSON array. Raises GatherError if there are too many, or if they could not be kept."""
+        """Return all rows, as a JSON array. Raises GatherError if there are too many, or if they could not be kept."""
         if self._size >= self.most:
             raise GatherError("memory", self._too_much())
         self._write(b"]" if self.rows else b"[]")

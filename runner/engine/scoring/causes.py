@@ -31,7 +31,7 @@ class Causes:
         self._failed: Counter[str] = Counter()
 
     def add(self, row: Result, rows: int) -> str | None:
-        """Why the run should stop after this row, of so many so far, in words; None if it should not."""
+        """Return why the run should stop after this row, of so many so far, in words; None if it should not."""
         if rows > FIRST or row.error is None:
             return None
         cause = f"{row.error.kind}: {_VALUES.sub('…', row.error.message[:_LENGTH])}"

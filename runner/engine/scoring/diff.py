@@ -30,7 +30,7 @@ class FieldDifference(Record):
 
 
 def fields(result: Result) -> dict[str, Any]:
-    """The fields that must be equal in two runs. Error messages are not: they depend on the language."""
+    """Return the fields that must be equal in two runs. Error messages are not: they depend on the language."""
     found: dict[str, Any] = {"outcome": result.outcome, "kind": result.error.kind if result.error else None}
     if not result.outputs:
         return found | score_fields(result)
@@ -40,24 +40,28 @@ def fields(result: Result) -> dict[str, Any]:
 
 
 def score_fields(score: Result | Score) -> dict[str, Any]:
-    """The label, score and explanation, by name."""
+    """Return the label, score and explanation, by name."""
     return {"label": score.label, "score": score.score, "explanation": score.explanation}
 
 
 def qualified_name(output: str, field: str) -> str:
-    """The name of an output's field; the empty name is that of the only output."""
+    """Return the name of an output's field; the empty name is that of the only output."""
     return f"{output}.{field}" if output else field
 
 
 def same(a: Any, b: Any, tolerance: float) -> bool:
-    """True if two values of one field are equal; numbers may differ by `tolerance`."""
+    """Return true if two values of one field are equal; numbers may differ by `tolerance`."""
     if isinstance(a, float | int) and isinstance(b, float | int):
         return abs(a - b) <= tolerance
     return bool(a == b)
 
 
 def unlike(results: Sequence[Result], tolerance: float) -> dict[str, tuple[Any, ...]]:
-    """The fields in which they differ, with the value of each. If the outcomes differ, nothing else is compared."""
+    """
+    Return the fields in which they differ, with the value of each.
+
+    If the outcomes differ, nothing else is compared.
+    """
     every = [fields(result) for result in results]
     names = list(dict.fromkeys(name for each in every for name in each))
     found = {}
@@ -69,13 +73,13 @@ def unlike(results: Sequence[Result], tolerance: float) -> dict[str, tuple[Any, 
 
 
 def difference(field: str, expected: Any, got: Any) -> FieldDifference:
-    """Two values that differ, bounded in size."""
+    """Return two values that differ, bounded in size."""
     expected, got = windows((expected, got), TEXT_CHARACTERS)
     return FieldDifference(field=field, expected=expected, got=got)
 
 
 def windows(values: Sequence[Any], limit: int) -> list[Any]:
-    """The values, with texts cut to about `limit` characters around their first difference."""
+    """Return the values, with texts cut to about `limit` characters around their first difference."""
     texts = [text for text in values if isinstance(text, str)]
     if max(map(len, texts), default=0) <= limit:
         return list(values)
@@ -123,7 +127,7 @@ class JsonDifferences(NamedTuple):
 
 def json_differences(output: Any, reference: Any) -> tuple[JsonDifference, ...]:
     """
-    The first differences of two objects or lists, also as JSON text; none for anything else.
+    Return the first differences of two objects or lists, also as JSON text; none for anything else.
 
     Nor of two texts that are lists: a script that takes them for lists gets their characters, and that is to be seen.
     """
@@ -131,7 +135,7 @@ def json_differences(output: Any, reference: Any) -> tuple[JsonDifference, ...]:
 
 
 def count_differences(output: Any, reference: Any, most: int) -> JsonDifferences:
-    """The same with as many places as are asked for, and with how many there are beyond."""
+    """Return the same with as many places as are asked for, and with how many there are beyond."""
     found: list[JsonDifference] = []
     more = compared = 0
     for place in _places(output, reference):

@@ -23,7 +23,7 @@ class Most(NamedTuple):
     is_share: bool
 
     def exceeded_by(self, count: int, rows: int) -> bool:
-        """True if `count` of the rows are more than allowed."""
+        """Return true if `count` of the rows are more than allowed."""
         return count > (self.number * rows if self.is_share else self.number)
 
 
@@ -46,6 +46,6 @@ def parse_most(text: str, field: str = "max_failed") -> Most:
 
 
 def parse_allowed(max_failed: int | str | None, max_abstained: int | str | None) -> tuple[Most | None, Most | None]:
-    """The rows that may fail, and those that may abstain; None where nothing says so. Raises InputError."""
+    """Return the rows that may fail, and those that may abstain; None where nothing says so. Raises InputError."""
     failed = None if max_failed is None else parse_most(str(max_failed))
     return failed, None if max_abstained is None else parse_most(str(max_abstained), "max_abstained")

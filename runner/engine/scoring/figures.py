@@ -45,7 +45,7 @@ class Figures(Record):
 
 def figures_of(value: Any, language: Language) -> dict[str, float | None]:
     """
-    The figures in a returned JSON value: a number, or a dict of names to numbers or None.
+    Return the figures in a returned JSON value: a number, or a dict of names to numbers or None.
 
     Raises InvalidFiguresError, which shows the value and what is accepted, and has the figures that can be used.
     """

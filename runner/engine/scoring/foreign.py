@@ -24,7 +24,7 @@ _OF_TOOLS = {"value", "label", "metadata", "details", "type", "dataType", "data_
 
 def plain_result(value: Any) -> Any:
     """
-    What a function returned that was not written for evalcell, in our own keys: `{"name": "em", "score": 1}`.
+    Return what a function returned that was not written for evalcell, in our own keys: `{"name": "em", "score": 1}`.
 
     Its `score`, else its `value` or whether it passed, is the score. What has no place in ours stands in the
     explanation, as JSON. Any other value is as it is.
@@ -52,7 +52,7 @@ def plain_result(value: Any) -> Any:
 
 def normalize_foreign(value: Any, outputs: Mapping[str, OutputConfig], language: Language) -> NormalValue:
     """
-    As `normalize`, for what the part of a dialect returned.
+    Normalize, as `normalize` does, what the part of a dialect returned.
 
     `{"invalid": text}` is what the tool itself refuses, `{"outputs": {…}}` has a result by name: the names are the
     script's, unless its header has output configs. Raises InvalidResultError.

@@ -75,7 +75,7 @@ class Gate(Record):
     number: float
 
     def value(self, summary: Summary) -> float | None:
-        """The metric's value. None if there is none, such as the mean without scores."""
+        """Return the metric's value. None if there is none, such as the mean without scores."""
         if self.metric in _OF_ROWS:
             if self.metric == "failed_rate":
                 return summary.failed / summary.rows if summary.rows else None
@@ -94,16 +94,16 @@ class Gate(Record):
         return self.metric in _OF_OUTPUT or self.figure is not None
 
     def broken_by(self, value: float) -> bool:
-        """True if the run fails with this value."""
+        """Return true if the run fails with this value."""
         return _COMPARE[self.comparison](value, self.number) is not self.required
 
     def may_break(self, count: float, more: float) -> bool:
-        """True if the run fails with this count or one that is larger by up to `more`."""
+        """Return true if the run fails with this count or one that is larger by up to `more`."""
         exact = [self.number] if self.number.is_integer() and count <= self.number <= count + more else []
         return any(map(self.broken_by, (count, count + more, *exact)))
 
     def unscored(self, summary: Summary) -> int:
-        """The rows that did not fail and have no score here. An aggregate judges those that abstained too."""
+        """Return the rows that did not fail and have no score here. An aggregate judges those that abstained too."""
         if self.figure is not None:
             return 0
         stats = summary if self.output is None else summary.outputs.get(self.output, Stats())
@@ -185,7 +185,7 @@ def _bounded(text: str, count: int, exceeded: bool, words: str, complete: bool) 
 
 
 def gate_words(result: GateResult) -> str:
-    """The result of one gate, in words, with the rows that abstained."""
+    """Return the result of one gate, in words, with the rows that abstained."""
     gate = f"required {result.gate!r}" if result.required else f"gate {result.gate!r}"
     if result.verdict == "passed":
         value = result.reason or ("" if result.value is None else f"the value is {figure(result.value)}")
@@ -203,7 +203,7 @@ def gate_words(result: GateResult) -> str:
 
 
 def missing_rows(summary: Summary) -> str:
-    """The number of failed and lost rows, in words."""
+    """Return the number of failed and lost rows, in words."""
     failed, lost = summary.failed, summary.lost
     what = [*([f"{failed:,} failed"] if failed else []), *([f"{lost:,} lost"] if lost else [])]
     return f"{' and '.join(what) or 'none failed'} of {rows_of(summary.rows)}"
@@ -215,7 +215,7 @@ def _beside(value: float, bound: float) -> str:
 
 
 def figure(value: float) -> str:
-    """A number for people: a whole number, or six digits."""
+    """Return a number for people: a whole number, or six digits."""
     return f"{value:,.0f}" if abs(value) < 1e15 and value == int(value) else f"{value:.6g}"
 
 
@@ -225,7 +225,10 @@ def parse_gate(
     """
     Parse `METRIC OP NUMBER`, where METRIC may be `NAME.METRIC` for a named output, or with `figures` the name of one.
 
-    `aggregate.NAME` is a figure that is called as a metric is. Raises InputError for a metric that there can never be.
+    `aggregate.NAME` is a figure that is called as a metric is.
+
+    Raises:
+        InputError: For a metric that there can never be.
     """
     named = Setting("require" if required else "gates", text)
     found = _SHAPE.fullmatch(text)

@@ -44,7 +44,7 @@ class Interval(NamedTuple):
 
 def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> Interval | None:
     """
-    Student's interval on the mean of the values. None for fewer than two values, or clusters.
+    Return Student's interval on the mean of the values. None for fewer than two values, or clusters.
 
     With `clusters`, one for each value, the error is the clustered one of Miller 2024, arXiv 2411.00640, appendix A,
     times C/(C-1) for its square, and with C-1 degrees of freedom for C clusters. None also for values so large that
@@ -84,7 +84,7 @@ def rows_for(difference: float, found: Interval, rows: int) -> int | None:
 
 
 def wilson(successes: int, count: int) -> tuple[float, float]:
-    """Wilson's interval on a proportion: Wilson 1927, J. Am. Stat. Assoc. 22, 209-212. `count` is at least 1."""
+    """Return Wilson's interval on a proportion: Wilson 1927, J. Am. Stat. Assoc. 22, 209-212. `count` is at least 1."""
     share, square = successes / count, _Z * _Z
     middle = share + square / (2 * count)
     half = _Z * sqrt(share * (1 - share) / count + square / (4 * count * count))
@@ -94,13 +94,13 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
 
 
 def unseen(rows: int) -> float:
-    """The largest share of rows that may differ in truth where none of so many did: 1 - 0.025^(1/n)."""
+    """Return the largest share of rows that may differ in truth where none of so many did: 1 - 0.025^(1/n)."""
     return 1 - exp(log(1 - _TAIL) / rows)
 
 
 @lru_cache(maxsize=256)
 def t_quantile(share: float, freedom: int) -> float:
-    """The quantile of Student's distribution; `share` is above 0.5. To about 10 digits."""
+    """Return the quantile of Student's distribution; `share` is above 0.5. To about 10 digits."""
     low, high = 0.0, 1.0
     while t_probability(high, freedom) < share:
         low, high = high, high * 2
@@ -111,7 +111,7 @@ def t_quantile(share: float, freedom: int) -> float:
 
 
 def t_probability(value: float, freedom: int) -> float:
-    """The probability that Student's variable is at most `value`, which is not negative."""
+    """Return the probability that Student's variable is at most `value`, which is not negative."""
     return 1 - _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + value * value)) / 2
 
 

@@ -21,9 +21,9 @@ _NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
 
 def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow] = ()) -> Iterator[str]:
     """
-    Of each output without declared labels: that numbers were returned as text, of which there is no mean, and labels
-    that look alike. And that all scores are 0, or may be hidden errors. `rows` are some of the rows, of which one may
-    be named.
+    Note, of each output without declared labels, that numbers were returned as text, of which there is no mean, and
+    labels that look alike. And that all scores are 0, or may be hidden errors. `rows` are some of the rows, of which
+    one may be named.
     """
     rows = list(rows)
     if hidden := _hidden(summary, evaluator, rows):

@@ -19,8 +19,8 @@ _MOST = 4000
 
 def tell_apart(texts: Sequence[str]) -> list[str]:
     """
-    The texts as they are; of those that differ and look the same, each in quotes, with escapes of spaces and marks
-    that are not seen, and where that does not tell them apart, of the letters that look like others.
+    Return the texts as they are; of those that differ and look the same, each in quotes, with escapes of spaces and
+    marks that are not seen, and where that does not tell them apart, of the letters that look like others.
     """
     groups: dict[str, list[str]] = {}
     for text in dict.fromkeys(texts):
@@ -36,7 +36,7 @@ def tell_apart(texts: Sequence[str]) -> list[str]:
 
 
 def tell_json_apart(values: Sequence[Any]) -> list[str]:
-    """The values as JSON; texts among them that look the same with escapes of what tells them apart."""
+    """Return the values as JSON; texts among them that look the same with escapes of what tells them apart."""
     texts = [value if isinstance(value, str) else None for value in values]
     apart = iter(tell_apart([text for text in texts if text is not None]))
     found = []
@@ -47,7 +47,7 @@ def tell_json_apart(values: Sequence[Any]) -> list[str]:
 
 
 def look(text: str) -> str:
-    """What is seen of a text."""
+    """Return what is seen of a text."""
     if text.isascii() and text.isprintable():
         return " ".join(text.translate(_LETTERS).split())
     seen = unicodedata.normalize("NFKC", text[:_MOST]).translate(_LETTERS)

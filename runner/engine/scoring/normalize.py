@@ -86,7 +86,7 @@ class _Parts(NamedTuple):
 
 def normalize(value: Any, outputs: Mapping[str, OutputConfig], language: Language = "python") -> NormalValue:
     """
-    What the output configs make of a returned JSON value; without a config, what the value says by itself.
+    Return what the output configs make of a returned JSON value; without a config, what the value says by itself.
 
     With named configs, a dict that names all of them gives each its own value, and an `explanation` beside them is
     shared; a value that names none goes to each. Abstained is what abstained for every config. Messages and the labels

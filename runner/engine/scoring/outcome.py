@@ -58,7 +58,7 @@ class ResultFactory:
         self._usual = usual(evaluator.outputs) if evaluator.dialect is None else None
 
     def executed(self, row: ErrorPlace, execution: Execution) -> Result:
-        """The result of an execution: scored, abstained or failed."""
+        """Return the result of an execution: scored, abstained or failed."""
         if execution.status != "ok":
             message = self._error_text(execution)
             if self._as_zero and execution.status == "error":
@@ -87,7 +87,7 @@ class ResultFactory:
         return normalize_foreign(value, self._outputs, self._language)
 
     def unloaded(self, row: ErrorPlace, loaded: Execution) -> Result:
-        """The failed result of a row whose script did not load; `loaded` is the outcome of loading it."""
+        """Return the failed result of a row whose script did not load; `loaded` is the outcome of loading it."""
         trace = "" if loaded.error is None else loaded.error.traceback
         hint = main_hint(self._evaluator.source, trace) if self._language == "python" else ""
         message = f"the script does not load: {self._error_text(loaded, hint)}"
@@ -102,11 +102,11 @@ class ResultFactory:
         return f"{text}; the last that it printed is: {_line(said, _ADVICE)}"  # why it ends, it says there alone
 
     def broken(self, row: ErrorPlace, why: str) -> Result:
-        """The failed result of a row that could not be made into a call."""
+        """Return the failed result of a row that could not be made into a call."""
         return self._result(row, "failed", "mapping", _line(why, _ADVICE))
 
     def lost(self, row: ErrorPlace, why: str) -> Result:
-        """The result of a row on which the sandbox failed twice."""
+        """Return the result of a row on which the sandbox failed twice."""
         message = f"the sandbox was lost twice on this row ({_line(why)}); run it again"
         return self._result(row, "lost", "lost", message)
 
@@ -170,7 +170,7 @@ def error_text(
     status: Status, error: ScriptError | None, evaluator: Evaluator, packages: Sequence[str] = (), hint: str | None = ""
 ) -> str:
     """
-    A script's error on one short line, with the line number if the traceback has it.
+    Return a script's error on one short line, with the line number if the traceback has it.
 
     `packages` are those of the sandbox, and `hint` is the next step, if it is known.
 

@@ -22,7 +22,7 @@ Verdict = Literal["done", "failed", "no verdict"]
 
 
 def verdict(summary: Summary) -> Verdict:
-    """The verdict of a finished run. A failed gate takes precedence over one that could not be judged."""
+    """Return the verdict of a finished run. A failed gate takes precedence over one that could not be judged."""
     gates = {result.verdict for result in summary.gates}
     if not summary.judged:
         return "no verdict"
@@ -30,7 +30,7 @@ def verdict(summary: Summary) -> Verdict:
 
 
 def nothing_scored(summary: Summary) -> str:
-    """Why a run scored nothing, in words."""
+    """Return why a run scored nothing, in words."""
     if not summary.rows:
         return "nothing was scored: the dataset has no rows"
     if (error := summary.aggregate_error) is not None:
@@ -43,7 +43,7 @@ def nothing_scored(summary: Summary) -> str:
 
 
 def outcome_counts(summary: Summary) -> dict[str, int]:
-    """The rows by outcome."""
+    """Return the rows by outcome."""
     return {
         "scored": summary.scored,
         "abstained": summary.abstained,
@@ -53,7 +53,7 @@ def outcome_counts(summary: Summary) -> dict[str, int]:
 
 
 def outcome_words(summary: Summary) -> str:
-    """The rows, the time and the outcomes that there are, in words."""
+    """Return the rows, the time and the outcomes that there are, in words."""
     counts = outcome_counts(summary)
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "scored")
     speed = "" if summary.seconds is None else f" in {summary.seconds:,.1f} s"
@@ -61,7 +61,7 @@ def outcome_words(summary: Summary) -> str:
 
 
 def errors(summary: Summary) -> Iterator[str]:
-    """What is wrong with rows: that none was scored, how many have no score, and each kind of error."""
+    """Yield what is wrong with rows: that none was scored, how many have no score, and each kind of error."""
     if not summary.judged:
         yield "nothing was scored" if summary.errors else nothing_scored(summary)
     if summary.failed or summary.lost:
@@ -73,19 +73,19 @@ def errors(summary: Summary) -> Iterator[str]:
 
 
 def problems(summary: Summary) -> Iterator[str]:
-    """What is wrong: rows, then gates that did not pass."""
+    """Yield what is wrong: rows, then gates that did not pass."""
     yield from errors(summary)
     yield from (gate_words(gate) for gate in summary.gates if gate.verdict != "passed")
 
 
 def gate_remark(gate: GateResult) -> str:
-    """What there is to say of a gate beside its verdict and value; else nothing."""
+    """Return what there is to say of a gate beside its verdict and value; else nothing."""
     named = f"{'required' if gate.required else 'gate'} {gate.gate!r}"
     return gate_words(gate).removeprefix(named).lstrip(": ") if gate.calls_for_words else ""
 
 
 def outputs(summary: Summary) -> Mapping[str, Stats]:
-    """The first outputs' statistics by name; a single output has the empty name."""
+    """Return the first outputs' statistics by name; a single output has the empty name."""
     return dict(list((summary.outputs or {"": summary}).items())[:OUTPUTS])
 
 
@@ -96,12 +96,12 @@ def figures(stats: Stats) -> dict[str, str]:
 
 
 def aggregates(summary: Summary) -> dict[str, str]:
-    """The figures of the script's `aggregate`, over `summary.aggregate_rows` rows."""
+    """Return the figures of the script's `aggregate`, over `summary.aggregate_rows` rows."""
     return {name: "undefined" if value is None else figure(value) for name, value in summary.aggregates.items()}
 
 
 def pass_words(stats: Stats) -> tuple[str, str] | None:
-    """The share that passed, and the number and the threshold; None without a threshold."""
+    """Return the share that passed, and the number and the threshold; None without a threshold."""
     if stats.passed is None or stats.pass_rate is None or stats.threshold is None:
         return None
     return f"{stats.pass_rate:.1%}", f"{stats.passed:,}, threshold {figure(stats.threshold)}"
@@ -115,7 +115,7 @@ class Bar(NamedTuple):
 
 
 def bars(histogram: Histogram | None, height: int) -> list[Bar]:
-    """The bars, the longest of this height; none where all scores are the same."""
+    """Return the bars, the longest of this height; none where all scores are the same."""
     if histogram is None or len(histogram.counts) < 2:
         return []
     most = max(1, *histogram.counts)
@@ -127,7 +127,7 @@ def bars(histogram: Histogram | None, height: int) -> list[Bar]:
 
 
 def labels(stats: Stats, most: int) -> list[tuple[str, int]]:
-    """The most frequent labels with their counts, and the rest as `others`."""
+    """Return the most frequent labels with their counts, and the rest as `others`."""
     if not stats.labels:
         return []
     every = list(stats.labels.items())
@@ -136,6 +136,6 @@ def labels(stats: Stats, most: int) -> list[tuple[str, int]]:
 
 
 def shown_labels(stats: Stats, most: int) -> list[tuple[str, int]]:
-    """The same, with those that look alike in quotes, and what tells them apart escaped."""
+    """Return the same, with those that look alike in quotes, and what tells them apart escaped."""
     found = labels(stats, most)
     return list(zip(tell_apart([label for label, _ in found]), (count for _, count in found), strict=True))

@@ -120,11 +120,15 @@ class Sums:
         return row
 
     def shown(self) -> ShownRows:
-        """The rows to look at first, so far."""
+        """Return the rows to look at first, so far."""
         return self._worst.rows(self._tally.labels())
 
     def summary(self, seconds: float | None, *, cache: bool) -> Summary:
-        """The summary so far, without gates. With the `cache` it tells how many results were taken from there."""
+        """
+        Return the summary so far, without gates.
+
+        With the `cache` it tells how many results were taken from there.
+        """
         summary, repeats = self._tally.summary(seconds), self._repeats
         if repeats.repeat > 1:
             share = repeats.unstable / repeats.rows if repeats.rows else None
@@ -133,7 +137,7 @@ class Sums:
         return summary.model_copy(update={"cached": self._cached}) if cache else summary
 
     def partial(self) -> PartialSums:
-        """What there is, for `join` of another."""
+        """Return what there is, for `join` of another."""
         return PartialSums(
             tally=self._tally.sums(),
             worst=self._worst.sums(),
@@ -145,9 +149,12 @@ class Sums:
 
     def join(self, later: PartialSums, labels: Labels) -> None:
         """
-        Add the rows that follow, as if each had been added: no figure differs. Raises ValueError for other outputs.
+        Add the rows that follow, as if each had been added: no figure differs.
 
         `labels` is asked for a part's labels where it has too many different ones to have counted all by name.
+
+        Raises:
+            ValueError: For other outputs.
         """
         self._tally.join(later.tally, labels)
         self._worst.join(later.worst)

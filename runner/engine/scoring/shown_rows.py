@@ -141,7 +141,7 @@ class Worst:
         del rows[self._keep :]
 
     def sums(self) -> tuple[RankedRow, ...]:
-        """The rows so far, for `join`."""
+        """Return the rows so far, for `join`."""
         return tuple(RankedRow(key=key, row=row) for rows in self._rows for key, row in rows)
 
     def join(self, others: Iterable[RankedRow]) -> None:
@@ -150,7 +150,7 @@ class Worst:
             self._insert(each.key, each.row)
 
     def rows(self, labels: Iterable[str] = ()) -> ShownRows:
-        """The rows so far, those to look at first before others. `labels` are shown beside them."""
+        """Return the rows so far, those to look at first before others. `labels` are shown beside them."""
         scored, failed, abstained = self._rows
         ranked = self._directed or not (self._show in ("worst", "scored") and scored)
         place = self._keep - sum(min(self._keep // _SHARE, len(rows)) for rows in (failed, abstained))
@@ -200,19 +200,21 @@ class Worst:
 
 
 def own_names(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as people know them: a key that a column fills, `else.outputs.answer`, as one that is mapped."""
+    """
+    Return the arguments as people know them: a key that a column fills, `else.outputs.answer`, as one that is mapped.
+    """
     return {(own := name.removeprefix("else.")): arguments.get(own, value) for name, value in arguments.items()}
 
 
 def label_text(label: str, limit: int = _NAME) -> str:
-    """The label as `safe`; in quotes where that looks the same and is another."""
+    """Return the label as `safe`; in quotes where that looks the same and is another."""
     shown = safe(label, limit)
     its = label if shown == label else tell_apart([label, shown])[0]
     return shown if its == label else printable(its, limit)
 
 
 def safe_apart(texts: Sequence[str], limit: int = _NAME) -> list[str]:
-    """Each text as `safe`; those that look alike in quotes, and what tells them apart escaped."""
+    """Return each text as `safe` does; those that look alike in quotes, and what tells them apart escaped."""
     pairs = zip(texts, tell_apart(texts), strict=True)
     return [safe(text, limit) if text == its else printable(its, limit) for text, its in pairs]
 
@@ -222,7 +224,7 @@ def _short_json(value: Any) -> str:
 
 
 def labels_apart(labels: Sequence[str | None], limit: int = _NAME) -> list[str]:
-    """As `safe_apart`, with as many characters as tell them apart; `(none)` where there is no label."""
+    """Return labels as `safe_apart` does, with as many characters as tell them apart; `(none)` where there is none."""
     texts = ["(none)" if label is None else label for label in labels]
     apart = [label_text(text) if text == its else its for text, its in zip(texts, tell_apart(texts), strict=True)]
     for most in (limit, 3 * limit, 9 * limit):
@@ -233,7 +235,7 @@ def labels_apart(labels: Sequence[str | None], limit: int = _NAME) -> list[str]:
 
 
 def shown_apart(values: Sequence[Any], as_json: Callable[[Any], str] = _short_json) -> list[str]:
-    """Each value as text, the first two cut around where they differ, and told apart if they look the same."""
+    """Return each value as text, the first two cut around where they differ, and told apart if they look the same."""
     from runner.engine.scoring.diff import windows
 
     texts = [value if isinstance(value, str) else as_json(value) for value in values]
@@ -243,5 +245,5 @@ def shown_apart(values: Sequence[Any], as_json: Callable[[Any], str] = _short_js
 
 
 def safe(text: str, limit: int = _NAME) -> str:
-    """The text on one line, without anything that a terminal would obey."""
+    """Return the text on one line, without anything that a terminal would obey."""
     return printable(" ".join(text[: limit * 4].split()), limit)

@@ -135,7 +135,7 @@ class Summary(Figures, Stats, Counts):
 
 
 def passes(score: float, config: OutputConfig | Stats | None) -> bool | None:
-    """True if the score is at the threshold or better. None if the config has no threshold or direction."""
+    """Return true if the score is at the threshold or better. None if the config has no threshold or direction."""
     if config is None or config.threshold is None or config.direction == "none":
         return None
     return score >= config.threshold if config.direction == "maximize" else score <= config.threshold

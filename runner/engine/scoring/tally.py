@@ -209,7 +209,7 @@ class Tally:
         return self._outputs.get(name)
 
     def summary(self, seconds: float | None = None) -> Summary:
-        """The summary so far. `seconds`: the wall-clock time of the run."""
+        """Return the summary so far. `seconds`: the wall-clock time of the run."""
         rows = sum(self._outcomes.values())
         errors = sorted(self._errors.items(), key=lambda item: -item[1][0])
         seen = self._seen
@@ -234,11 +234,11 @@ class Tally:
         )
 
     def labels(self) -> list[str]:
-        """Those of the first output so far."""
+        """Return those of the first output so far."""
         return self._first.labels()
 
     def sums(self) -> TallySums:
-        """What there is so far, for `join`."""
+        """Return what there is so far, for `join`."""
         seen = self._seen
         return TallySums(
             about=(seen.evaluator, seen.version, seen.sandbox) if seen else None,
@@ -252,9 +252,12 @@ class Tally:
 
     def join(self, later: TallySums, labels: Labels) -> None:
         """
-        Add the rows that follow, as if each had been added. Raises ValueError for what `sums` of it did not write.
+        Add the rows that follow, as if each had been added.
 
         `labels` is asked where a part has so many different ones that it did not count all by name.
+
+        Raises:
+            ValueError: For what `sums` of it did not write.
         """
         known = {"", *list(later.outputs)[: _NAMED + 1]} if self._open else self._outputs.keys()
         if later.outputs.keys() != known:
@@ -271,7 +274,7 @@ class Tally:
 
 
 def labels_of(rows: Iterable[Result], name: str, outputs: Mapping[str, OutputConfig]) -> Iterator[str]:
-    """The labels of one of the outputs, as `Tally` counts them."""
+    """Yield the labels of one of the outputs, as `Tally` counts them."""
     first = next(iter(outputs), "")
     for row in rows:
         if row.error is not None:
@@ -287,7 +290,7 @@ def labels_of(rows: Iterable[Result], name: str, outputs: Mapping[str, OutputCon
 
 
 def label_key(label: str) -> str:
-    """The label as `Stats.labels` has it."""
+    """Return the label as `Stats.labels` has it."""
     return label if len(label) <= _LABEL_CHARS else label[: _LABEL_CHARS - 1] + "…"
 
 

@@ -31,7 +31,7 @@ def with_whole_call(function: Callable[..., object], arguments: Mapping[str, Any
 
 
 def whole_call(function: Callable[..., object], arguments: Mapping[str, Any], error: ColumnsError) -> str:
-    """The call with this mapping over its own. What has no short expression is named by its parameter."""
+    """Return the call with this mapping over its own. What has no short expression is named by its parameter."""
     usual = {name: p.default for name, p in signature(function).parameters.items()}
     first = next(name for name in usual if name in arguments)
     words = [_positional(arguments[first], first), _positional(arguments["dataset"], "rows")]
@@ -72,7 +72,7 @@ def _expression(value: Any, name: str) -> str:
 
 
 def as_mapping(given: Columns | None) -> InputMapping:
-    """A mapping that a Python caller gave. Raises InputError."""
+    """Return a mapping that a Python caller gave. Raises InputError."""
     if given is None or isinstance(given, InputMapping):
         return given or InputMapping()
     wrong: object = given

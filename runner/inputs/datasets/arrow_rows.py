@@ -17,7 +17,7 @@ _TOGETHER = 1 << 20
 
 
 def plain(type: Any) -> bool:
-    """Whether each value is as JSON has it."""
+    """Say whether each value is as JSON has it."""
     import pyarrow.types as types
 
     of = (types.is_string, types.is_large_string, types.is_integer, types.is_float64, types.is_boolean, types.is_null)
@@ -25,7 +25,7 @@ def plain(type: Any) -> bool:
 
 
 def one_line(batch: Any) -> str | None:
-    """All rows, column by column; None where they have to be written one by one."""
+    """Return all rows, column by column; None where they have to be written one by one."""
     if batch.nbytes > _TOGETHER:
         return None
     try:
@@ -37,8 +37,8 @@ def one_line(batch: Any) -> str | None:
 
 def lines(batch: Any, columns: Collection[str] | None = None, left_out: dict[str, None] | None = None) -> Iterator[str]:
     """
-    Each row, or why there is none. What is binary is left out, but for `columns` that are asked for; its place is added
-    to `left_out`.
+    Yield each row, or why there is none. What is binary is left out, but for `columns` that are asked for; its place is
+    added to `left_out`.
     """
     places: dict[str, None] = {} if left_out is None else left_out
     try:
@@ -55,7 +55,7 @@ def lines(batch: Any, columns: Collection[str] | None = None, left_out: dict[str
 
 
 def python_rows(batch: Any) -> list[dict[str, Any]]:
-    """The rows as Python values: a map is a dict; of a key that it has twice the last value."""
+    """Return the rows as Python values: a map is a dict; of a key that it has twice the last value."""
     rows: list[dict[str, Any]] = batch.to_pylist(maps_as_pydicts="lossy")
     return rows
 

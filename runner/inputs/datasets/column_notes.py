@@ -20,7 +20,7 @@ _ROWS = 5
 
 
 def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
-    """What there is to say where a script's reference is left to its default, and a column looks like it."""
+    """Return what there is to say where a script's reference is left to its default, and a column looks like it."""
     notes = [*_key_notes(cases, evaluator, binding), *_unknown_notes(cases, evaluator, binding)]
     notes += _absent_notes(cases, evaluator, binding)
     optional = binding.optional
@@ -142,7 +142,7 @@ def _absent_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Itera
 
 
 def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
-    """That a column fills what is a number by its default, in a function that was named and knows no dataset."""
+    """Note that a column fills what is a number by its default, in a function that was named and knows no dataset."""
     if not binding.optional or evaluator.dialect is not None or evaluator.language != "python" or not evaluator.entry:
         return []
     from runner.inputs.evaluators.foreign.module import read_python  # here: few name their function
@@ -160,7 +160,7 @@ def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
 
 
 def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
-    """That a function of no tool gets a text where it looks into an object, or the other way round."""
+    """Note that a function of no tool gets a text where it looks into an object, or the other way round."""
     if evaluator.dialect is not None or evaluator.language != "python" or not evaluator.evaluates:
         return []
     case = cases.look(0)

@@ -58,9 +58,10 @@ def too_deep() -> RowError:
 
 def json_text(row: Mapping[str, Any]) -> str:
     """
-    A row of Python values as JSON: dates as ISO text, NaN and the like as the word NaN, arrays as lists.
+    Return a row of Python values as JSON: dates as ISO text, NaN and the like as the word NaN, arrays as lists.
 
-    Raises RowError for what has no such form, or is too long.
+    Raises:
+        RowError: For what has no such form, or is too long.
     """
     try:
         text = _written(row)
@@ -94,11 +95,12 @@ def without_binary(
     row: Mapping[str, Any], columns: Collection[str] | None, left_out: dict[str, None]
 ) -> dict[str, Any]:
     """
-    These columns of the row, without what is binary within them, such as an image's bytes; in a list it is None.
+    Return these columns of the row, without what is binary within them, such as an image's bytes; in a list it is None.
     `columns` None: all, but for those that are binary, and are not the id. Where it was is added to
     `left_out`. Keys of objects are text.
 
-    Raises RowError.
+    Raises:
+        RowError: The row cannot be used.
     """
     try:
         return {

@@ -22,7 +22,7 @@ _MARKS = ("dataset_dict.json", "state.json", "dataset_info.json")
 
 
 def conversion(path: Path) -> str | None:
-    """What a file or folder is, and the command that makes a dataset of it; None if that is not known."""
+    """Return what a file or folder is, and the command that makes a dataset of it; None if that is not known."""
     suffix, name = path.suffix.lower(), whole(str(path))
     if suffix in _UNPACK:
         return f"is compressed; unpack it first: {_shown([*_UNPACK[suffix].split(), name])}"
@@ -36,7 +36,7 @@ def conversion(path: Path) -> str | None:
 
 
 def spreadsheet(path: Path) -> str:
-    """What a spreadsheet is, and the command that makes a dataset of it."""
+    """Return what a spreadsheet is, and the command that makes a dataset of it."""
     made = str(path.with_suffix(".csv"))
     if made == str(path):
         made = str(path.with_name(f"{path.stem}-text.csv"))

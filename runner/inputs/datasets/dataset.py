@@ -105,7 +105,7 @@ class Dataset:
         return iter(self._cases)
 
     def look(self, at: int) -> Case | None:
-        """The case at this place, from 0; None beyond the end. Raises DatasetError when the file fails."""
+        """Return the case at this place, from 0; None beyond the end. Raises DatasetError when the file fails."""
         return self._cases.look(at)
 
     def _read(self) -> Iterator[Case]:
@@ -128,7 +128,7 @@ class Dataset:
             yield case
 
     def total(self) -> int | None:
-        """The number of cases, if it is cheap to find."""
+        """Return the number of cases, if it is cheap to find."""
         return self._count()
 
     @property
@@ -154,7 +154,7 @@ class Dataset:
         self.complete = self.complete and not isinstance(error, UnreadError)
 
     def leave_open(self) -> None:
-        """The file is the caller's to close."""
+        """Leave the file open: it is the caller's to close."""
         self._close = lambda: None
 
     def close(self) -> None:
@@ -193,7 +193,8 @@ def open_dataset(
     `columns` are those that are needed; others are left out where that saves decoding them. None is all. `id_source` is
     where a row's id is, if not in the column `id`.
 
-    Raises DatasetError for what cannot be read as a whole; a row that cannot is a broken case instead.
+    Raises:
+        DatasetError: For what cannot be read as a whole; a row that cannot is a broken case instead.
     """
     if os.fspath(path) == "-":
         dataset = _standard_input(stdin, reading)

@@ -14,7 +14,7 @@ _ROWS = 10
 
 def sniff(sample: bytes) -> str:
     """
-    The delimiter of a file that begins so, a comma if nothing says another.
+    Return the delimiter of a file that begins so, a comma if nothing says another.
 
     It is the one with which the first rows have as many fields as the header, and then the one with most fields.
     """

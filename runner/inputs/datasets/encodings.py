@@ -60,7 +60,7 @@ def _likely_step(part: bytes, text: str, at: int, lines: int) -> str:
 
 
 def likely_encoding(data: bytes) -> str:
-    """Of a text that is not UTF-8: by what its letters are in each encoding that can be."""
+    """Return the likely encoding of a text that is not UTF-8: by what its letters are in each that can be."""
     high = sum(byte > 127 for byte in data)
     if sum(map(len, _WIDE.findall(data))) >= _HALF * high:
         kana = {one: _share(text, "\u3040", "\u30ff") for one in ("shift_jis", "euc_jp") if (text := _read(data, one))}

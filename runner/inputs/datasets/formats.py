@@ -31,7 +31,7 @@ _TOLD = re.compile(rb"sep=([,;\t|])\r?\n")
 
 
 def lines(file: BufferedReader) -> Iterator[bytes | None]:
-    """The lines of a file, None for one that is too long. Holds no more than a line may have."""
+    """Yield the lines of a file, None for one that is too long. Holds no more than a line may have."""
     may_end = work.may_end()
     while line := file.readline(MAX_ROW + 1):
         if may_end:
@@ -59,7 +59,7 @@ def refuse_blanks(size: int) -> None:
 
 
 def numbered_lines(file: BufferedReader, before: int = 0) -> Iterator[tuple[int, bytes | None]]:
-    """As `lines`, with their numbers and without blank ones. Raises UnreadError for too many of these."""
+    """Yield what `lines` does, with numbers and without blank lines. Raises UnreadError for too many of these."""
     number, blanks = before, 0
     for line in lines(file):
         number += 1
@@ -92,7 +92,7 @@ def jsonl_rows(file: BufferedReader, name: str, before: int = 0, notes: RowNotes
 
 
 def json_row(line: bytes) -> dict[str, Any]:
-    """The row of a line of JSON. Raises RowError."""
+    """Return the row of a line of JSON. Raises RowError."""
     return columns(parse_json(decode_utf8(line.removeprefix(MARK).rstrip(b"\r\n"))))
 
 
@@ -173,7 +173,8 @@ def csv_rows(
     Read the header, and open the rows. `delimiter` None: it is found out. `empty` is the value of an empty cell.
     With `at` the rows at these places alone, from 0.
 
-    Raises DatasetError for a header that cannot be used.
+    Raises:
+        DatasetError: For a header that cannot be used.
     """
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))
     text = _CsvLines(file)

@@ -48,7 +48,7 @@ class FrameRows:
         return ({} for _ in range(self.count))
 
     def unread(self, columns: Collection[str] | None) -> tuple[str, ...]:
-        """The columns that `read` leaves out, as far as messages name them."""
+        """Return the columns that `read` leaves out, as far as messages name them."""
         if columns is None:
             return ()
         return tuple(name[:_UNREAD] for name in self.names if name not in columns)[:_UNREAD]
@@ -58,16 +58,17 @@ class FrameRows:
 
 
 def row_count(rows: Iterable[object]) -> int | None:
-    """The number of rows, if it is known before they are read."""
+    """Return the number of rows, if it is known before they are read."""
     count = rows.count if isinstance(rows, FrameRows) else length_hint(rows, -1)
     return None if count == -1 else count
 
 
 def frame_rows(data: object) -> FrameRows | None:
     """
-    The rows of a data frame; None for anything else.
+    Return the rows of a data frame; None for anything else.
 
-    Raises DatasetError for columns that cannot be told apart, and for an Arrow stream without pyarrow.
+    Raises:
+        DatasetError: For columns that cannot be told apart, and for an Arrow stream without pyarrow.
     """
     for library, name, source in (
         ("pandas", "DataFrame", _pandas),

@@ -33,13 +33,13 @@ class Ids:
         self._many: sqlite3.Connection | None = None
 
     def add_taken(self, keys: Iterable[bytes]) -> None:
-        """Ids that rows before these have, as keys. To be called before the first `take`."""
+        """Add ids that rows before these have, as keys. To be called before the first `take`."""
         self._hashed = True
         for key in keys:
             self._add(key)
 
     def take(self, wanted: str, number: int) -> str:
-        """`wanted` if no earlier row has it, else `wanted#number`, else that with more of the same."""
+        """Return `wanted` if no earlier row has it, else `wanted#number`, else that with more of the same."""
         if self._many is None and len(self._few) < self._in_memory and not self._hashed and len(wanted) <= _SHORT // 4:
             key = wanted.encode("utf-8", "surrogatepass")  # as of most rows
             if key not in self._few:
@@ -97,7 +97,7 @@ class Ids:
 
 
 def key_of(id: str) -> bytes:
-    """What stands for an id where ids of several parts of a dataset are compared."""
+    """Return what stands for an id where ids of several parts of a dataset are compared."""
     return blake2b(id.encode("utf-8", "surrogatepass"), digest_size=KEY).digest()
 
 

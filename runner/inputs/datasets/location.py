@@ -40,17 +40,21 @@ class File(NamedTuple):
 
 
 def is_url(path: str) -> bool:
-    """True for what is read by fsspec, or refused by name, and not looked for on this machine."""
+    """Return true for what is read by fsspec, or refused by name, and not looked for on this machine."""
     return _URL.match(path) is not None
 
 
 def is_pattern(path: str) -> bool:
-    """True for a dataset of several files, such as `rows-*.parquet`: no file has this very name."""
+    """Return true for a dataset of several files, such as `rows-*.parquet`: no file has this very name."""
     return _PATTERN.search(path) is not None and (is_url(path) or not os.path.lexists(path))
 
 
 def find_files(pattern: str) -> list[File]:
-    """The files that a pattern matches, by name; at most 10,000. Raises DatasetError, also where there is none."""
+    """
+    Return the files that a pattern matches, by name; at most 10,000.
+
+    Raises DatasetError, also where there is none.
+    """
     shown = printable(whole(pattern))
     if is_url(pattern):
         found = _remote_files(pattern)
@@ -66,7 +70,7 @@ def find_files(pattern: str) -> list[File]:
 
 
 def file_of(path: str) -> File:
-    """The file at a path or URL. Raises DatasetError."""
+    """Return the file at a path or URL. Raises DatasetError."""
     shown = printable(whole(path))
     if is_url(path):
         system = _system(path)
@@ -80,14 +84,14 @@ def file_of(path: str) -> File:
 
 
 def open_url(url: str) -> BufferedReader:
-    """An object as a file. Raises DatasetError; reading raises OSError."""
+    """Return an object as a file. Raises DatasetError; reading raises OSError."""
     system = _system(url)
     with _failures(printable(whole(url))):
         return BufferedReader(_Raw(system.open(url, "rb", block_size=_BLOCK, cache_type="readahead")), 1 << 16)
 
 
 def open_file(path: str) -> BufferedReader:
-    """What is at a path or URL, to be read. Raises OSError for a path, DatasetError for a URL."""
+    """Return what is at a path or URL, to be read. Raises OSError for a path, DatasetError for a URL."""
     return open_url(path) if is_url(path) else open(path, "rb")
 
 

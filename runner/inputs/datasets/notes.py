@@ -44,7 +44,8 @@ class RowNotes:
         self, rows: Iterable[Any], columns: Collection[str] | None, declared: Sequence[str], *, table: bool
     ) -> Iterator[Any]:
         """
-        The same rows. Of the first ones, it is noted in which columns each text is a list, but for `declared` ones.
+        Yield the same rows. Of the first ones, it is noted in which columns each text is a list, but for `declared`
+        ones.
 
         `columns` None: all.
         """
@@ -66,7 +67,7 @@ class RowNotes:
         return [*self.lines(), *([repeated_ids(self.ids.repeated)] if self.ids.repeated else [])]
 
     def lines(self) -> list[str]:
-        """Notes on what was read so far, but for ids."""
+        """Return notes on what was read so far, but for ids."""
         found = []
         if self.left_out:
             places = list_names(list(self.left_out), _NAMED)
@@ -103,7 +104,7 @@ class RowNotes:
 
 
 def repeated_ids(count: int) -> str:
-    """A note about rows whose id an earlier row has."""
+    """Return a note about rows whose id an earlier row has."""
     rows = "1 row repeats an id" if count == 1 else f"{count:,} rows repeat an id"
     return (
         f"{rows} that an earlier row has; they are named id#row, so that two runs pair them by their number in the "
@@ -112,7 +113,7 @@ def repeated_ids(count: int) -> str:
 
 
 def kind_of_list(text: str) -> str:
-    """`JSON`, which Python may have written too, `Python` for what only that writes, or nothing."""
+    """Return `JSON`, which Python may have written too, `Python` for what only that writes, or nothing."""
     start = text.lstrip()[:2]
     if not start.startswith("[") or not text.rstrip().endswith("]") or len(text) > _LOOKED_AT:
         return ""

@@ -35,7 +35,7 @@ class Lookahead:
         return [*self.remarks, *(() if self._noted is None else self._noted.every)]
 
     def look(self, at: int) -> Case | None:
-        """The case at this place, from 0; None beyond the end. To be called before the first case is read."""
+        """Return the case at this place, from 0; None beyond the end. To be called before the first case is read."""
         while len(self._held) <= at:
             case = next(self._source, None)
             if case is None:

@@ -22,7 +22,7 @@ _ONE_NUMBER = re.compile(r"\d+")
 
 
 def parse_place(path: str) -> Steps:
-    """The names and numbers of a path, None for all that is there. Raises PathError for any other path."""
+    """Return the names and numbers of a path, None for all that is there. Raises PathError for any other path."""
     from runner.inputs.evaluators.jsonpath import parse_path  # here: few datasets name a place
 
     if (steps := parse_path(path, trusted=True).steps) is None:
@@ -93,13 +93,18 @@ def _path_of(path: str, name: str | None) -> str:
 
 
 def likely_places(text: str) -> list[str]:
-    """The paths to arrays of objects in a document that begins so: those that can match once first, most rows first."""
+    """
+    Return the paths to arrays of objects in a document that begins so: those that can match once first, most rows
+    first.
+    """
     arrays = [one for one in _values(text) if one.kind == "[" and one.objects and one.path]
     return [one.path for one in sorted(arrays, key=lambda one: ("[*]" in one.path, -one.objects))]
 
 
 def step_for(text: str, path: Path) -> str | Message:
-    """What a document that begins so is, and what to do about it: the place to give, or a command that converts it."""
+    """
+    Return what a document that begins so is, and what to do about it: the place to give, or a command that converts it.
+    """
     every = _values(text)
     top = every[0] if every else _Value("{", "")
     below = [one for one in every if one.path and "." not in one.path and "[" not in one.path[1:]]

@@ -36,7 +36,7 @@ class Cases(Protocol):
     """The columns, if they are known before the rows are read."""
 
     def look(self, at: int) -> Case | None:
-        """The case at this place, from 0; None beyond the end."""
+        """Return the case at this place, from 0; None beyond the end."""
         ...
 
 
@@ -49,8 +49,11 @@ def refuse_lacking(
     """
     Look at the header, or else at the first rows, until they have all columns that the run needs.
 
-    `others` are needed besides: what for, by column. Raises ColumnsError if a parameter has no column in any of the
-    rows, and MappingError for one of the others. A column that single rows lack fails those rows.
+    `others` are needed besides: what for, by column. A column that single rows lack fails those rows.
+
+    Raises:
+        ColumnsError: If a parameter has no column in any of the rows.
+        MappingError: For one of the others.
     """
     others = others or {}
     pairs = [(evaluator, binding, _needs(binding)) for evaluator, binding in bound]
@@ -96,7 +99,9 @@ def _place(name: str, rows: int) -> str:
 
 
 def kept_columns(cases: Cases) -> tuple[tuple[str, ...], bool]:
-    """All columns but the id, as far as the header or the first rows have them, and whether no row has others."""
+    """
+    Return all columns but the id, as far as the header or the first rows have them, and whether no row has others.
+    """
     columns, *_ = look(cases, None)
     complete = bool(cases.header) and "metadata" not in cases.header
     return tuple(name for name in columns if name not in ("id", "metadata")), complete
@@ -104,7 +109,7 @@ def kept_columns(cases: Cases) -> tuple[tuple[str, ...], bool]:
 
 def look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, None], int, Case | None]:
     """
-    The columns of the first rows, in their order, the number of rows that have any, and the first of these.
+    Return the columns of the first rows, in their order, the number of rows that have any, and the first of these.
 
     One of each set is wanted; None wants all columns.
     """
@@ -271,7 +276,9 @@ def _own_module(evaluator: Evaluator) -> ScriptModule | None:
 
 
 def row_keys_of(evaluator: Evaluator, parameter: str) -> list[ReadKey]:
-    """The keys that a function of no tool reads of a parameter: then it takes the row, or a part, as an object."""
+    """
+    Return the keys that a function of no tool reads of a parameter: then it takes the row, or a part, as an object.
+    """
     if (module := _own_module(evaluator)) is None:
         return []
     from runner.inputs.evaluators.foreign.evidence import row_keys
@@ -307,7 +314,7 @@ def _all_rows(evaluator: Evaluator, parameter: str) -> str:
 
 def of_row(keys: Sequence[ReadKey], columns: Sequence[str]) -> dict[str, str]:
     """
-    What makes the object whose keys are read: all of the row, as "", or a column for each key, as ".answer".
+    Return what makes the object whose keys are read: all of the row, as "", or a column for each key, as ".answer".
 
     All of it also gives what few rows have, and is not enough for a key that has another name among the columns.
     """

@@ -14,7 +14,7 @@ ALL = "all"
 
 
 def parse_column(field: str, text: str) -> Source:
-    """A column or path that a request names in `field`. Raises MappingError."""
+    """Return a column or path that a request names in `field`. Raises MappingError."""
     try:
         return parse_source(text, trusted=True)
     except PathError as error:
@@ -45,12 +45,12 @@ class RowColumns:
         return None if self.all else found
 
     def needs(self) -> dict[str, str]:
-        """By name: the column without which every row lacks it."""
+        """Return, by name, the column without which every row lacks it."""
         found = {name: needed_column(source) for name, source in self._sources.items()}
         return {name: column for name, column in found.items() if column is not None and self._asked}
 
     def of(self, case: Case) -> dict[str, Any]:
-        """The values in this row. What it lacks is None, or left out if all columns are kept."""
+        """Return the values in this row. What it lacks is None, or left out if all columns are kept."""
         if self.all:
             own = {name: getattr(case, name) for name in ("input", "output", "reference") if name in case.present}
             return own | case.metadata

@@ -45,7 +45,7 @@ Row = tuple[str, "dict[str, Any] | RowError"]
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text, by RFC 8259 and no further. Raises RowError."""
+    """Return the value of a JSON text, by RFC 8259 and no further. Raises RowError."""
     try:
         value = DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -62,7 +62,7 @@ def parse_json(text: str) -> Any:
 
 
 def columns(value: Any) -> dict[str, Any]:
-    """`value`, if it is an object. Raises RowError."""
+    """Return `value`, if it is an object. Raises RowError."""
     if not isinstance(value, dict):
         raise RowError(f'a row must be an object such as {{"output": …}}, not {describe(value, 60)}')
     return value
@@ -99,10 +99,12 @@ def as_json(
     row: object, columns: Collection[str] | None = None, left_out: dict[str, None] | None = None
 ) -> dict[str, Any]:
     """
-    A row of Python values as JSON values: dates as ISO text, NaN and the like as null, arrays as lists.
+    Return a row of Python values as JSON values: dates as ISO text, NaN and the like as null, arrays as lists.
 
     What is binary is left out, and its place is added to `left_out`, unless it is a column that is needed by its name.
-    Raises RowError for what has no such form, unless that is in no column that is needed: None is all.
+
+    Raises:
+        RowError: For what has no such form, unless that is in no column that is needed: None is all.
     """
     if isinstance(row, RowError):
         raise row
@@ -141,7 +143,7 @@ def cases(
     on_broken: Callable[[RowError], object] | None = None,
 ) -> Iterator[Case]:
     """
-    One case for each row, numbered from `first`, with ids that differ. `unread` are columns that the rows lack.
+    Yield one case for each row, numbered from `first`, with ids that differ. `unread` are columns that the rows lack.
 
     The id is taken from `id_source`; without it, from the column `id`. `on_broken` gets the error of each broken row.
     """
@@ -186,7 +188,7 @@ def cases(
 
 
 def with_json(rows: Iterable[Row], names: Collection[str]) -> Iterator[Row]:
-    """The rows with the values of these columns that are texts read as JSON; an empty one is null."""
+    """Yield the rows with the values of these columns that are texts read as JSON; an empty one is null."""
     for where, row in rows:
         if not isinstance(row, RowError):
             texts = {name: row[name] for name in names if isinstance(row.get(name), str)}
@@ -198,7 +200,7 @@ def with_json(rows: Iterable[Row], names: Collection[str]) -> Iterator[Row]:
 
 
 def json_value(name: str, text: str) -> Any:
-    """The value of a cell that is JSON. Raises RowError."""
+    """Return the value of a cell that is JSON. Raises RowError."""
     if not text.strip():
         return None
     try:
@@ -209,7 +211,7 @@ def json_value(name: str, text: str) -> Any:
 
 
 def own_id(row: dict[str, Any] | RowError, id_source: Source | None) -> str | None:
-    """The id that a row has of its own, as `cases` finds it; None if it is called by its number."""
+    """Return the id that a row has of its own, as `cases` finds it; None if it is called by its number."""
     try:
         if isinstance(row, RowError):
             return None

@@ -87,7 +87,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
 
 
 def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
-    """The error, with the functions first whose parameters are all columns of the dataset at this path."""
+    """Return the error, with the functions first whose parameters are all columns of the dataset at this path."""
     from runner.inputs.datasets.dataset import open_dataset  # here: most scripts define `evaluate`
     from runner.inputs.evaluators.entries import fitting, likely
 
@@ -218,7 +218,7 @@ def _of_references(name: str, evaluator: Evaluator, parameter: str, cell: str) -
 
 
 def best_of(evaluator: Evaluator, parameter: str, several: str) -> str:
-    """The line of an `evaluate` that takes the best score of several references."""
+    """Return the line of an `evaluate` that takes the best score of several references."""
     from runner.inputs.evaluators.returns import handed_on
 
     own, given = handed_on(evaluator)

@@ -39,7 +39,9 @@ _HEADER = re.compile(r"[^\W\d][^{}\[\]:]*[,;\t|]")
 
 def packing(start: bytes, named: str | None = None) -> str | None:
     """
-    The suffix of compressed files that begin so, `.gz` or `.zst`; None for text. What is neither is what it is `named`.
+    Return the suffix of compressed files that begin so, `.gz` or `.zst`; None for text.
+
+    What is neither is what it is `named`.
     """
     found = next((suffix for mark, suffix in _PACKED if start.startswith(mark)), None)
     return found if found or named is None or _TEXT.match(start) else named
@@ -91,10 +93,11 @@ def refuse_json(start: str, place: str, name: str) -> None:
 
 def json_kind(start: str, name: str) -> str:
     """
-    What a text that begins so is, where JSON Lines are expected: `lines`; `array`, of rows; or `objects`, of several
-    lines each.
+    Return what a text that begins so is, where JSON Lines are expected: `lines`; `array`, of rows; or `objects`, of
+    several lines each.
 
-    Raises DatasetError for rows with commas between them, and for what is no JSON, but seems to be CSV.
+    Raises:
+        DatasetError: For rows with commas between them, and for what is no JSON, but seems to be CSV.
     """
     text = start.lstrip()
     line, end, after = text.partition("\n")

@@ -44,7 +44,7 @@ class Slice(Record):
 
 
 def keys_of(path: str) -> Iterator[bytes]:
-    """The keys in a file of them. Raises DatasetError."""
+    """Yield the keys in a file of them. Raises DatasetError."""
     try:
         with Path(path).open("rb") as file:
             while block := file.read(KEY << 12):
@@ -54,7 +54,7 @@ def keys_of(path: str) -> Iterator[bytes]:
 
 
 def in_range(file: BufferedReader, start: int, end: int) -> BufferedReader:
-    """The lines of the file that begin in this range."""
+    """Return the lines of the file that begin in this range."""
     at = 0
     if start:
         # From the last byte before: where that ends a line, the next begins here.

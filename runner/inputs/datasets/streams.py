@@ -39,7 +39,12 @@ codecs.register_error(_BAD, lambda error: (chr(0xDC00 + UNDECODED_BYTE), getattr
 
 
 def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[BufferedReader, str | None]:
-    """The file as UTF-8 without a byte order mark, and its encoding if that was found out. Raises DatasetError."""
+    """
+    Return the file as UTF-8 without a byte order mark, and its encoding if that was found out.
+
+    Raises:
+        DatasetError: The dataset cannot be read.
+    """
     found = None
     if encoding is None:
         start = file.peek(_LOOK)[:_LOOK]
@@ -55,7 +60,7 @@ def as_utf8(file: BufferedReader, name: str, encoding: str | None) -> tuple[Buff
 
 
 def beginning(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The first bytes of a file, as many as are soon read."""
+    """Yield the first bytes of a file, as many as are soon read."""
     left = _SOON
     with open(path, "rb", buffering=0) as file:
         while left > 0 and (part := file.read(min(1 << 20, left))):
@@ -64,13 +69,13 @@ def beginning(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def with_line_feeds(file: BufferedReader) -> BufferedReader | None:
-    """The text with line feeds, if its lines end in carriage returns alone, as on old Macs; else None."""
+    """Return the text with line feeds, if its lines end in carriage returns alone, as on old Macs; else None."""
     start = file.peek(BUFFER)[:BUFFER]
     return BufferedReader(_LineFeeds(file), BUFFER) if b"\r" in start[:-1] and b"\n" not in start else None
 
 
 def with_first_line(file: BufferedReader) -> BufferedReader:
-    """The same file, whose first line that is not blank can be peeked at, unless it is long."""
+    """Return the same file, whose first line that is not blank can be peeked at, unless it is long."""
     start = b""
     if len(file.peek(1)) < BUFFER:
         while len(start) < BUFFER and b"\n" not in start.lstrip() and (more := file.read1(BUFFER)):
@@ -79,7 +84,7 @@ def with_first_line(file: BufferedReader) -> BufferedReader:
 
 
 def unpack(file: BufferedReader, name: str, suffix: str) -> BufferedReader:
-    """The content of a compressed file. Raises DatasetError if nothing here can unpack it."""
+    """Return the content of a compressed file. Raises DatasetError if nothing here can unpack it."""
     counted = _Counted(file)
     if suffix == ".gz":
         from gzip import GzipFile
@@ -89,7 +94,7 @@ def unpack(file: BufferedReader, name: str, suffix: str) -> BufferedReader:
 
 
 def refuse_encoding(encoding: str) -> str | None:
-    """Why text cannot be read in this encoding; None if it can."""
+    """Return why text cannot be read in this encoding; None if it can."""
     try:
         info = codecs.lookup(encoding)
     except (LookupError, ValueError):
@@ -123,7 +128,7 @@ class Filter(RawIOBase, ABC):
 
     @abstractmethod
     def some(self, size: int) -> bytes:
-        """At most so many bytes; none at the end. Raises OSError."""
+        """Return at most so many bytes; none at the end. Raises OSError."""
 
     def readable(self) -> bool:
         return True

@@ -22,7 +22,10 @@ def write_as_utf8(path: Path, encoding: str, target: Path) -> None:
     """
     Write a text file of this encoding as UTF-8 into another, which must not exist.
 
-    Raises InputError for what is no encoding, DatasetError for text that is of another, and OSError.
+    Raises:
+        InputError: For what is no encoding.
+        DatasetError: For text that is of another.
+        OSError: The system refused.
     """
     if why := refuse_encoding(encoding):
         raise InputError(f"encoding={encoding!r} {why}")
@@ -37,8 +40,10 @@ def write_rows(path: str | os.PathLike[str], place: str, target: Path) -> None:
     """
     Write the rows at this place of a JSON file as JSON Lines into another, which must not exist.
 
-    Raises InputError for what is no such place, DatasetError for a file without rows there, or with one that cannot be
-    used, and OSError where the other file cannot be written.
+    Raises:
+        InputError: For what is no such place.
+        DatasetError: For a file without rows there, or with one that cannot be used.
+        OSError: Where the other file cannot be written.
     """
     try:
         parse_place(place)

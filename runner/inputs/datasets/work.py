@@ -19,7 +19,7 @@ class AbandonEvent(Event):
         self._calls: list[Callable[[], object]] = []
 
     def set(self) -> None:
-        """From any thread, and safe twice."""
+        """End the work, from any thread. Safe twice."""
         super().set()
         while self._calls:
             self._calls.pop()()
@@ -35,12 +35,12 @@ _gone: ContextVar[AbandonEvent | None] = ContextVar("gone", default=None)
 
 
 def until(gone: AbandonEvent) -> None:
-    """From now on the work of this context ends once this is set."""
+    """End the work of this context, from now on, once this is set."""
     _gone.set(gone)
 
 
 def may_end() -> bool:
-    """Whether the work of this context may have to end before it is done."""
+    """Say whether the work of this context may have to end before it is done."""
     return _gone.get() is not None
 
 

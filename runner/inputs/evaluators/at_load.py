@@ -51,7 +51,7 @@ def refuse_training(evaluator: Evaluator, where: str, network: bool) -> None:
 
 @lru_cache(8)  # each row that fails so asks
 def main_hint(source: str, traceback: str) -> str:
-    """For a script that does not load: the line where it calls a function of its own, such as `main()`, and fails."""
+    """Return a hint for a script that does not load: the line where it calls a function such as `main()`, and fails."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -21,7 +21,7 @@ class CharSet(NamedTuple):
     negated: bool = False
 
     def has(self, character: str) -> bool:
-        """Whether the character is one of these."""
+        """Say whether the character is one of these."""
         found = any(low <= character <= high for low, high in self.ranges)
         if not found and self.categories:
             own = category(character)
@@ -71,7 +71,7 @@ class Automaton:
         self._first = self._state((0,), begin=True)
 
     def matches(self, text: str) -> bool:
-        """Whether the text matches."""
+        """Say whether the text matches."""
         self._spend(1 + len(text) // _CHARACTERS)
         state = self._first
         for character in text:

@@ -63,7 +63,7 @@ _NO_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 def files_beside(script: Path, source: str) -> dict[str, str]:
     """
-    The user's files and folders of modules that a Python script imports, by the name of the module.
+    Return the user's files and folders of modules that a Python script imports, by the name of the module.
 
     They lie beside the script, or above it in the same project: then the path begins with `..`.
     """
@@ -109,7 +109,7 @@ def refuse_strangers(packages: Sequence[str], beside: Mapping[str, str], where: 
 
 
 def is_beside(where: str, specifier: str) -> bool:
-    """Whether a bare import of a TypeScript script means a file: one beside the script, or by its name."""
+    """Say whether a bare import of a TypeScript script means a file: one beside the script, or by its name."""
     from sandboxes.packages import is_own_file
 
     suffixes = ("", ".ts", ".js", ".mjs", ".cjs", ".mts", ".tsx")
@@ -120,7 +120,7 @@ def is_beside(where: str, specifier: str) -> bool:
 
 
 def local_hint(message: str, beside: Mapping[str, str]) -> str | None:
-    """The next step for an error that a file beside the script is not there."""
+    """Return the next step for an error that a file beside the script is not there."""
     missing = _MISSING.search(message)
     if missing is None or missing[1] not in beside:
         return None
@@ -132,7 +132,7 @@ def next_step(
     error: ScriptError, evaluator: Evaluator, packages: Sequence[str] = (), *, hidden: bool = False
 ) -> str | None:
     """
-    The next step for a script's error; for a module that is not there, with all that the script imports.
+    Return the next step for a script's error; for a module that is not there, with all that the script imports.
 
     `hidden`: the script raised another error after it, such as one of its own words.
 

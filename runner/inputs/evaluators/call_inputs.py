@@ -23,9 +23,12 @@ def fill_and_hash(
     evaluator: Evaluator, mapping: InputMapping | Fill | None, timeout: float | None = None
 ) -> tuple[Fill, Hash]:
     """
-    How each case's arguments are filled, and how they are hashed.
+    Return how each case's arguments are filled, and how they are hashed.
 
-    How many places of a row a path may look at depends on the `timeout`. Raises MappingError for an unusable mapping.
+    How many places of a row a path may look at depends on the `timeout`.
+
+    Raises:
+        MappingError: For an unusable mapping.
     """
     if callable(mapping):
         return mapping, hasher(evaluator, ("output",))
@@ -35,7 +38,7 @@ def fill_and_hash(
 
 def hasher(evaluator: Evaluator, outputs: Collection[str], beside: Mapping[str, Collection[str]] | None = None) -> Hash:
     """
-    A function that hashes a call's arguments to 16 hex digits.
+    Return a function that hashes a call's arguments to 16 hex digits.
 
     `outputs` are the parameters that get the output to be scored. They are hashed apart: two runs that compare two
     models differ in them, and should differ in nothing else. `beside` are keys, by parameter, that have the output as
@@ -65,7 +68,7 @@ def _half(values: dict[str, Any]) -> str:
 
 
 def split_hash(given: str) -> tuple[str, str]:
-    """The hash of the arguments that are not the output, and that of the output."""
+    """Return the hash of the arguments that are not the output, and that of the output."""
     return given[:_HALF], given[_HALF:]
 
 

@@ -49,7 +49,7 @@ class Column:
         return frozenset({self.name} if self.name in BY_NAME else {self.name, "metadata"})
 
     def value(self, document: Any, work: FilterWork | None = None) -> Any:
-        """The column's value. Raises PathError if the row has no such column."""
+        """Return the column's value. Raises PathError if the row has no such column."""
         columns = document if self.name in BY_NAME else document.get("metadata", {})
         if self.name not in columns:
             known = [*(name for name in document if name != "metadata"), *document.get("metadata", ())]
@@ -65,7 +65,7 @@ Source: TypeAlias = "Path | Column"
 
 def needed_column(source: Source) -> str | None:
     """
-    The column without which a row has nothing there; None where it may be any.
+    Return the column without which a row has nothing there; None where it may be any.
 
     It is the path itself, if no row can have it: it begins with a column that is in `metadata`.
     """
@@ -76,12 +76,12 @@ def needed_column(source: Source) -> str | None:
 
 
 def is_bare(text: str) -> bool:
-    """True for the name of a column. A path begins with `$` or has a dot, a bracket or a star."""
+    """Return true for the name of a column. A path begins with `$` or has a dot, a bracket or a star."""
     return not text.startswith("$") and not any(mark in text for mark in ".[*")
 
 
 def parse_source(text: str, *, trusted: bool = False) -> Source:
-    """A column or a path, by what a mapping says. Raises PathError; `trusted` is that of `parse_path`."""
+    """Return a column or a path, by what a mapping says. Raises PathError; `trusted` is that of `parse_path`."""
     if not is_bare(text):
         from runner.inputs.evaluators.jsonpath import parse_path  # here: few evaluators need it, and its import is long
 
@@ -92,7 +92,7 @@ def parse_source(text: str, *, trusted: bool = False) -> Source:
 
 
 def column_text(column: str) -> str:
-    """What to write in a mapping for a column, whatever its name is; terminals cannot obey it."""
+    """Return what to write in a mapping for a column, whatever its name is; terminals cannot obey it."""
     if is_bare(column) and column.isprintable() and column == column.strip() and len(column) <= MAX_NAME:
         return column
     import json

@@ -69,7 +69,7 @@ _ANY_TEXT = frozenset(_NEUTRAL.split())
 
 def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
     """
-    The likeliest column for each parameter. One for which no column is likely is left out.
+    Return the likeliest column for each parameter. One for which no column is likely is left out.
 
     `parameters` are their names, each with the name of the column that it would take if there were one. No column is
     given twice: as many parameters as possible get one, and then the likelier ones.
@@ -95,7 +95,11 @@ def likely_columns(parameters: Mapping[str, str], columns: Iterable[str]) -> dic
 
 
 def customary(roles: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """By role, the one of these parameters that has a usual name of it. Each gets another one, the likelier first."""
+    """
+    Return, by role, the one of these parameters that has a usual name of it.
+
+    Each gets another, the likelier first.
+    """
     groups = dict(zip(("output", "reference", "input", "context"), _GROUPS, strict=True))
     words = {name: plain_name(name.rpartition(".")[2]) for name in names}
     ranked = {
@@ -107,7 +111,7 @@ def customary(roles: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 
 def likely_path(keys: Sequence[str | int] | None, case: Case | None, columns: Iterable[str] = ()) -> str | None:
     """
-    A path that can match, with the keys that are likely meant, where the row lacks some of these.
+    Return a path that can match, with the keys that are likely meant, where the row lacks some of these.
 
     `columns` may have more than the row, of which nothing more is known. None where nothing is likely.
     """
@@ -137,7 +141,7 @@ def _likely_key(key: str | int, value: Any) -> Any:
 
 
 def step(key: str | int) -> str:
-    """A part of a path, which terminals cannot obey."""
+    """Return a part of a path, which terminals cannot obey."""
     if isinstance(key, str) and re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
         return f".{key}"
     return f"[{json.dumps(key, ensure_ascii=not str(key).isprintable())}]"
@@ -170,18 +174,20 @@ def _rest(name: str) -> set[str]:
 
 
 def is_setting(name: str) -> bool:
-    """Whether a parameter of this name likely has one value for all rows: `limit`, `min_length`, `lang`."""
+    """Say whether a parameter of this name likely has one value for all rows: `limit`, `min_length`, `lang`."""
     return not _SETTINGS.isdisjoint(plain_name(name).split("_"))
 
 
 def is_reference(name: str) -> bool:
-    """Whether a column or parameter of this name likely has the right answer."""
+    """Say whether a column or parameter of this name likely has the right answer."""
     plain = plain_name(name)
     return plain in REFERENCES or _sides(plain)[0]
 
 
 def is_answer(name: str) -> bool:
-    """Whether a name says that it is the right answer, and nothing besides: `ref_answer`, and not `expected_tools`."""
+    """
+    Say whether a name says that it is the right answer, and nothing besides: `ref_answer`, and not `expected_tools`.
+    """
     plain = plain_name(name)
     words = {*plain.split("_")} & _OF_REFERENCES - {"key", "real", "true"}
     return plain in REFERENCES - OUTPUTS or (bool(words) and _sides(plain)[0] and _rest(name) <= _ANY_TEXT)
@@ -263,6 +269,6 @@ def is_lower_better(name: str) -> bool:
 
 
 def plain_name(name: str) -> str:
-    """`modelOutput`, `Model output` and `model-output` are `model_output`."""
+    """Return a name as words in lower case: `modelOutput` and `model-output` are `model_output`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[:100])
     return re.sub(r"[\W_]+", "_", words).strip("_").lower()

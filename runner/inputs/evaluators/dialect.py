@@ -28,13 +28,13 @@ class Dialect(NamedTuple):
     """One of `result`, a list of objects, that has the value of each under its name."""
 
     def object(self, **properties: str) -> str:
-        """An object with these properties, whose values are written already."""
+        """Return an object with these properties, whose values are written already."""
         keys = [f'"{key}"' if self.quoted_keys else key for key in properties]
         inside = ", ".join(f"{key}: {value}" for key, value in zip(keys, properties.values(), strict=True))
         return f"{{{inside}}}" if self.quoted_keys else f"{{ {inside} }}"
 
     def truth(self, value: bool) -> str:
-        """A bool as it is written, which is also the label that it becomes."""
+        """Return a bool as it is written, which is also the label that it becomes."""
         return self.true if value else self.false
 
 

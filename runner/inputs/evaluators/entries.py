@@ -81,7 +81,7 @@ class Entry(NamedTuple):
 
 
 def likely(entries: Iterable[Entry]) -> list[Entry]:
-    """Those that likely score a row, the likeliest first; a helper, a factory or a loader is none."""
+    """Return those that likely score a row, the likeliest first; a helper, a factory or a loader is none."""
     found = {one: points for one in entries if (points := _points(one)) > 0}
     names = {one.name for one in found}
     # What another of them calls is a step of it.
@@ -122,7 +122,11 @@ def _of_row(entry: Entry) -> bool:
 
 
 def which(entries: Sequence[Entry], where: str) -> str:
-    """The end of a message: what the script defines, the likeliest first, and how to name it. Nothing of nothing."""
+    """
+    Return the end of a message: what the script defines, the likeliest first, and how to name it.
+
+    Nothing of nothing.
+    """
     best = likely(entries)
     if not best:
         some = [one for one in entries if _may_score(one)]
@@ -151,7 +155,7 @@ def _may_score(entry: Entry) -> bool:
 
 
 def fitting(entries: Iterable[Entry], columns: Collection[str]) -> list[Entry]:
-    """Those of which a dataset has all parameters as columns, the likeliest to score a row first."""
+    """Return those of which a dataset has all parameters as columns, the likeliest to score a row first."""
     fit = [
         one
         for one in entries
@@ -165,7 +169,7 @@ def fitting(entries: Iterable[Entry], columns: Collection[str]) -> list[Entry]:
 
 
 def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
-    """What the top level of a script defines that can be called, by name, in the order of the text."""
+    """Return what the top level of a script defines that can be called, by name, in the order of the text."""
     script = _Script(body)
     found: dict[str, Entry] = {}
     for name, node in script.names.items():
@@ -228,7 +232,7 @@ def _judges_locally(entry: Entry) -> bool:
 
 
 def callers_of(names: Mapping[str, ast.AST]) -> dict[str, set[str]]:
-    """By name: the other functions and classes of the script that call it, or hand it on."""
+    """Return, by name, the other functions and classes of the script that call it, or hand it on."""
     found: dict[str, set[str]] = {}
     for name, node in names.items():
         if isinstance(node, CallableNode | ast.ClassDef):
@@ -341,7 +345,9 @@ def _decorated(method: FunctionNode, *names: str) -> bool:
 
 
 def is_abstract(methods: Iterable[FunctionNode]) -> bool:
-    """Whether a class of these methods, with those above it, cannot be made: one of them is for others to define."""
+    """
+    Say whether a class of these methods, with those above it, cannot be made: one of them is for others to define.
+    """
     return any(ast.unparse(one).endswith("abstractmethod") for each in methods for one in each.decorator_list)
 
 
@@ -429,12 +435,12 @@ def _returned(node: CallableNode) -> ast.AST | None:
 
 
 def entries_of(text: str, where: str) -> dict[str, Entry]:
-    """What a script defines that can be called. Raises EvaluatorError for wrong syntax."""
+    """Return what a script defines that can be called. Raises EvaluatorError for wrong syntax."""
     return python_entries(parse(text, where).body)
 
 
 def signature_of(text: str, where: str, name: str) -> Signature:
-    """The signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
+    """Return the signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
     tree = parse(text, where)
     script, entries = _Script(tree.body), python_entries(tree.body)
     entry = entries.get(name)
@@ -462,7 +468,7 @@ def with_reference(
     parameters: tuple[Parameter, ...], used: Collection[str] | None, empty: Collection[str] = ()
 ) -> tuple[Parameter, ...]:
     """
-    The parameters, of which a reference that may be left out is required where the function uses it.
+    Return the parameters, of which a reference that may be left out is required where the function uses it.
 
     Without it a function that was not written for evalcell would score all rows by nothing, without a word. `empty`:
     those with a default of nothing, of which a name such as `ref_answer` is enough.
@@ -533,6 +539,6 @@ def refuse_unmade(source: str, where: str, name: str | None) -> None:
 
 
 def calling(source: str, name: str) -> str:
-    """The script with what is called under its name, on a line of its own where that has to be made."""
+    """Return the script with what is called under its name, on a line of its own where that has to be made."""
     entry = python_entries(parse(source, name).body).get(name)
     return source if entry is None or not entry.made else f"{source}\nglobals()[{name!r}] = {entry.made}\n"

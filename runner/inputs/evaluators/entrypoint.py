@@ -14,12 +14,14 @@ RESULTS = "results"
 
 
 def naming(where: str, name: str) -> str:
-    """How a caller names a function of a script: `FILE:NAME`, or by its name alone where the script is no file."""
+    """
+    Return how a caller names a function of a script: `FILE:NAME`, or by its name alone where the script is no file.
+    """
     return f"`{where}:{name}`" if where.lower().endswith(_SUFFIXES) else f'entry="{name}"'
 
 
 def script(source: str, language: Language, name: str = NAME) -> Script:
-    """An evaluator's script; in TypeScript the function is exported, whichever way it was defined."""
+    """Return an evaluator's script; in TypeScript the function is exported, whichever way it was defined."""
     if language == "typescript":
         from runner.inputs.evaluators.typescript.parse import exporting  # here: it takes time to import
 

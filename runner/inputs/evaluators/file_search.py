@@ -29,7 +29,7 @@ _MAYBE = re.compile(
 
 
 def file_notes(evaluator: Evaluator) -> list[str]:
-    """That a Python script looks for files, with the first line where it does."""
+    """Note that a Python script looks for files, with the first line where it does."""
     return [
         f"line {line} looks for files, by `{words}`, and a script sees none of yours: it goes on without them; give "
         f"each that it reads, {Setting('sandbox.files')}, and have it take the path from os.environ, or put what they "

@@ -71,13 +71,13 @@ def read_header(source: str, where: str, language: Language = "python") -> Heade
 
 
 def header_lines(source: str) -> tuple[int, int] | None:
-    """The first and last line of a Python script's header, from 1; None if it has none."""
+    """Return the first and last line of a Python script's header, from 1; None if it has none."""
     found = header_block(source)
     return None if found is None else (found[1], found[1] + found[2].count("\n") + 2)
 
 
 def header_block(source: str, language: Language = "python") -> tuple[str, int, str] | None:
-    """The type, first line from 1, and TOML of a script's header; None if it has none."""
+    """Return the type, first line from 1, and TOML of a script's header; None if it has none."""
     return next((found for found in _blocks(source.split("\n"), COMMENTS[language]) if found[0] == "script"), None)
 
 

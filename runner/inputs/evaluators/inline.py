@@ -30,7 +30,7 @@ def read_inline(
 
 
 def mapped_native(evaluator: Evaluator, mapping: InputMapping) -> Evaluator:
-    """The evaluator; if the mapping fills parameters that are given by place, read as one of our own."""
+    """Return the evaluator; if the mapping fills parameters that are given by place, read as one of our own."""
     names = {*mapping.paths, *mapping.literals}
     by_place = evaluator.entry == "evaluate" or (evaluator.dialect == "promptfoo" and evaluator.entry not in _UNNAMED)
     if evaluator.dialect is None or evaluator.asked_dialect is not None or not by_place or not names:

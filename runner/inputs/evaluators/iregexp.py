@@ -61,7 +61,7 @@ class _Group:
 
 @lru_cache(maxsize=64)
 def compile_pattern(pattern: str) -> tuple[Instruction, ...] | None:
-    """The pattern as a program; None if it is none of RFC 9485. Raises PathError if it is too large."""
+    """Return the pattern as a program; None if it is none of RFC 9485. Raises PathError if it is too large."""
     if len(pattern) > MAX_PATTERN:
         raise PathError(f"a regular expression has {len(pattern):,} characters, over {MAX_PATTERN:,}; shorten it")
     groups = [_Group()]

@@ -93,7 +93,7 @@ class Path:
 
     def value(self, document: Any, work: FilterWork | None = None) -> Any:
         """
-        The match of a singular path, or the list of every match. Raises NoMatchError, PathError.
+        Return the match of a singular path, or the list of every match. Raises NoMatchError, PathError.
 
         `work` is that of all paths of a row; None: a path that may match many has some of its own.
         """
@@ -145,7 +145,7 @@ class Path:
 
 def parse_path(text: str, *, trusted: bool = False) -> Path:
     """
-    A query ready for use.
+    Return a query ready for use.
 
     One that is not `trusted`, out of a script's header, may filter only by what a fixed path from `@` gives:
     its work then grows with the row and no faster. Raises PathError.

@@ -109,7 +109,11 @@ def _parts(loop: ast.For | ast.comprehension) -> list[tuple[str, str]]:
 
 
 def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
-    """How a function uses a parameter: as a list, as far as can be seen. One that asks what it got is told nothing."""
+    """
+    Return how a function uses a parameter: as a list, as far as can be seen.
+
+    One that asks what it got is told nothing.
+    """
     found, of_all, together = set[_Uses](), False, False
     annotation = _annotation(module, entry, parameter)
     for node, own in holders(module, entry, parameter):

@@ -93,14 +93,14 @@ def read_evaluator(
 
 
 def how_named(file_name: str, how: HowRead) -> HowRead:
-    """How a file of this name is read: one of JSON is a grader of OpenAI, unless something else was said."""
+    """Return how a file of this name is read: one of JSON is a grader of OpenAI, unless something else was said."""
     if not file_name.lower().endswith(GRADER) or how.get("entry") is not None:
         return how
     return {**how, "dialect": how.get("dialect") or "openai", "entry": "<json>"}
 
 
 def split_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """A script's file, and the entry after it: `graders.py:Class.method`."""
+    """Return a script's file, and the entry after it: `graders.py:Class.method`."""
     found = _ENTRY.fullmatch(os.fspath(path))
     if found is None or os.path.lexists(path):
         return Path(path), None

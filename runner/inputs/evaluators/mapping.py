@@ -93,7 +93,7 @@ class Binding:
         """The columns that the parameters get as they are, if that is all there is to do."""
 
     def arguments(self, case: Case) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The values that go by position only, and those by keyword. Raises MappingError for this row."""
+        """Return the values that go by position only, and those by keyword. Raises MappingError for this row."""
         if self._columns is not None and self._columns <= case.present:  # as of most rows
             return (), {source.name: getattr(case, source.name) for source in self._sources}
         document = _document(case) if self._has_paths else {}
@@ -160,7 +160,7 @@ class Binding:
 
     def needs(self) -> dict[str, str]:
         """
-        By parameter: the column without which each row fails. One that the row cannot have is told by its path.
+        Return, by parameter, the column without which each row fails. One that no row can have is told by its path.
 
         Parameters without which `evaluate` can be called are not among them. `others` has more columns that will do.
         """
@@ -242,7 +242,7 @@ class Binding:
         return {name: columns for name, role in self.roles.items() if role == "metadata" and columns}
 
     def describe(self) -> dict[str, str]:
-        """The source of each parameter's value, in words."""
+        """Return the source of each parameter's value, in words."""
         named = {one.name: one for one in self._sources}
         own = {(own := name.removeprefix("else.")): named.get(own, one) for name, one in named.items()}
         return {name: _words(source) for name, source in own.items()}
@@ -255,7 +255,9 @@ def bind(evaluator: Evaluator, mapping: InputMapping | None = None, *, timeout: 
     A name of `mapping` is a parameter, or a role such as `output`, which all that take it get.
 
     `timeout` is that of a call: paths that look at many places of a row may take a part of it.
-    Raises MappingError for a name that is not a parameter, and a path or literal that cannot be used.
+
+    Raises:
+        MappingError: For a name that is not a parameter, and a path or literal that cannot be used.
     """
     if evaluator.dialect == "langsmith":
         from runner.inputs.evaluators.foreign.dialects.langsmith import in_row_words  # here: as for other dialects
@@ -428,7 +430,7 @@ def _refuse_unknown(evaluator: Evaluator, mapping: InputMapping) -> None:
 
 
 def drop_reason(evaluator: Evaluator, name: str) -> str | None:
-    """Why a script of another tool would never see what is mapped to a name beside a row's; None if it may."""
+    """Return why a script of another tool would never see what is mapped to a name beside a row's; None if it may."""
     if evaluator.dialect is None or name.partition(".")[0] in {*_aliases(evaluator), *BY_NAME}:
         return None
     from runner.inputs.evaluators.foreign.accepted_names import refusal  # here: few mappings name what no row has

@@ -13,7 +13,7 @@ _READS = re.compile(r"\b(?:loads|literal_eval|safe_load)\b")
 
 @lru_cache(8)
 def own_json(source: str, where: str) -> frozenset[str]:
-    """The names and keys that it reads so, in itself or in a function that does so with what it gets."""
+    """Return the names and keys that it reads so, in itself or in a function that does so with what it gets."""
     if not _READS.search(source):
         return frozenset()
     nodes = list(ast.walk(parse(source, where)))

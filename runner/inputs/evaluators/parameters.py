@@ -33,7 +33,7 @@ class NotAcceptedError(ValueError):
 
 def coerce_value(declared: ParameterSpec, value: Any) -> Any:
     """
-    The value as `evaluate` gets it: where an integer is wanted, and no other number would do, 3.0 is 3.
+    Return the value as `evaluate` gets it: where an integer is wanted, and no other number would do, 3.0 is 3.
 
     Raises NotAcceptedError.
     """
@@ -74,7 +74,7 @@ def _within(declared: ParameterSpec, value: Any) -> bool:
 
 
 def describe_values(declared: ParameterSpec) -> str:
-    """The accepted values, in words: `a number from 0 to 1, or null`."""
+    """Return the accepted values, in words: `a number from 0 to 1, or null`."""
     if declared.choices:
         known = ", ".join(as_json(choice) for choice in declared.choices)
         return printable(f"one of {known}{' or null' if 'null' in declared.types else ''}", 300)
@@ -85,7 +85,7 @@ def describe_values(declared: ParameterSpec) -> str:
 
 
 def about(declared: ParameterSpec) -> str:
-    """All that is declared, on one line: what it takes, its default, its description."""
+    """Return all that is declared, on one line: what it takes, its default, its description."""
     default = "" if declared.default is None else f", default {as_json(declared.default)}"
     said = " ".join(declared.description.split())
     return f"{describe_values(declared)}{default}{'; ' if said else ''}{said}"
@@ -96,7 +96,7 @@ def as_json(value: Any, limit: int = 60) -> str:
 
 
 def read_parameters(table: Any, refuse: Callable[[str, str], NoReturn]) -> dict[str, ParameterSpec]:
-    """The table `[tool.evalcell.parameters]`. `refuse` is told the key that is wrong and why, and must raise."""
+    """Return the table `[tool.evalcell.parameters]`. `refuse` is told the key that is wrong and why, and must raise."""
     if not isinstance(table, dict) or len(table) > MAX_DECLARED:
         refuse("parameters", f"`parameters` must be a table of at most {MAX_DECLARED} parameters")
     return {name: _declared(name, value, refuse) for name, value in table.items()}

@@ -9,14 +9,14 @@ from sandboxes.base import Script
 
 
 def aggregate_program(evaluator: Evaluator) -> Script:
-    """What is loaded to judge all rows together."""
+    """Return what is loaded to judge all rows together."""
     if evaluator.dialect is None:
         return script(evaluator.source, evaluator.language, AGGREGATE)
     return program(evaluator)
 
 
 def program(evaluator: Evaluator) -> Script:
-    """The evaluator's script, or the part of its dialect with the script in it."""
+    """Return the evaluator's script, or the part of its dialect with the script in it."""
     if evaluator.dialect is None:
         source = evaluator.source
         if evaluator.entry is not None and evaluator.language == "python":

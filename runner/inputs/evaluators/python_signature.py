@@ -70,7 +70,12 @@ def _of_hub(node: ast.ClassDef) -> str:
 
 
 def read_signature(source: str, where: str) -> Signature:
-    """The parameters of the `evaluate` and of the `aggregate` that a script ends up with. Raises EvaluatorError."""
+    """
+    Return the parameters of the `evaluate` and of the `aggregate` that a script ends up with.
+
+    Raises:
+        EvaluatorError: It is not an evaluator.
+    """
     tree = parse(source, where)
     found: CallableNode | ast.AST | None = None
     functions: dict[str, CallableNode] = {}
@@ -101,7 +106,9 @@ def read_signature(source: str, where: str) -> Signature:
 
 
 def aggregate_of(function: ast.AST | None) -> Aggregate | None:
-    """None where it does not take `results` first: then it is a function of the script's own."""
+    """
+    Return the script's `aggregate`; None where it does not take `results` first: then it is a function of its own.
+    """
     if not isinstance(function, CallableNode):
         return None
     args = function.args
@@ -157,7 +164,7 @@ def _syntax_message(error: SyntaxError, source: str, where: str) -> str:
 
 def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
     """
-    Every name that the module's own statements bind, in the order of the text, and by what.
+    Yield every name that the module's own statements bind, in the order of the text, and by what.
 
     What stands under `if __name__ == "__main__":` is not run: a script is loaded as a module.
     """
@@ -185,7 +192,7 @@ def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
 
 
 def names_of(body: list[ast.stmt]) -> dict[str, ast.AST]:
-    """What each name stands for in the end, in the order of the text."""
+    """Return what each name stands for in the end, in the order of the text."""
     found: dict[str, ast.AST] = {}
     for name, node in definitions(body):
         found.pop(name, None)
@@ -194,7 +201,7 @@ def names_of(body: list[ast.stmt]) -> dict[str, ast.AST]:
 
 
 def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes of a function, in the order of the text, but those of functions and classes in it."""
+    """Yield the nodes of a function, in the order of the text, but those of functions and classes in it."""
     left = [*body][::-1]
     while left:
         node = left.pop()
@@ -204,7 +211,7 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def expression(node: ast.AST) -> str:
-    """An expression as it is written; `…` for one of more parts than Python can write."""
+    """Return an expression as it is written; `…` for one of more parts than Python can write."""
     try:
         return ast.unparse(node)
     except RecursionError:
@@ -212,7 +219,7 @@ def expression(node: ast.AST) -> str:
 
 
 def key_of(node: ast.AST) -> tuple[ast.expr, str, Literal["index", "get", "in"]] | None:
-    """The object, the key, and how it is read: `x["key"]`, `x.get("key")`, `x.pop("key")`, or `"key" in x`."""
+    """Return the object, the key, and how it is read: `x["key"]`, `x.get("key")`, `x.pop("key")`, or `"key" in x`."""
     match node:
         case ast.Subscript(value=value, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
             return value, key, "index"
@@ -253,7 +260,7 @@ def parameters(args: ast.arguments) -> tuple[Parameter, ...]:
 
 def keywords(function: CallableNode) -> tuple[Parameter, ...]:
     """
-    What a function reads by its name of its `**kwargs`, as parameters, so that columns of these names fill them.
+    Return what a function reads by its name of its `**kwargs`, as parameters, so that columns of these names fill them.
 
     An output or a reference is required, however it is read: without it `kwargs.get("reference")` would be None in
     all rows, without a word. Of several names of one of these, such as in `kw.get("gold") or kw.get("label")`, a
@@ -287,12 +294,12 @@ def keywords(function: CallableNode) -> tuple[Parameter, ...]:
 
 
 def empty(args: ast.arguments) -> set[str]:
-    """The parameters whose default is None or an empty text."""
+    """Return the parameters whose default is None or an empty text."""
     return {name for name, value in _constants(args) if value in (None, "")}
 
 
 def numbers(args: ast.arguments) -> dict[str, float]:
-    """The parameters whose default is a number, or true or false, and that."""
+    """Return the parameters whose default is a number, or true or false, and that."""
     return {name: value for name, value in _constants(args) if isinstance(value, int | float)}
 
 

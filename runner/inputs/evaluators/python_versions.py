@@ -10,7 +10,7 @@ _FINAL = re.compile(r"3\.(\d{1,3})\.\d{1,3}")
 
 
 def normal_versions(text: str) -> str:
-    """The specifier in its normal form. Raises ValueError for what is none."""
+    """Return the specifier in its normal form. Raises ValueError for what is none."""
     if _AT_LEAST.fullmatch(text):
         return text
     from packaging.specifiers import SpecifierSet
@@ -19,7 +19,7 @@ def normal_versions(text: str) -> str:
 
 
 def allows(wanted: str, python: str) -> bool:
-    """Whether a version of Python is one of those that a script asks for, in their normal form."""
+    """Say whether a version of Python is one of those that a script asks for, in their normal form."""
     if (least := _AT_LEAST.fullmatch(wanted)) and (found := _FINAL.fullmatch(python)):
         return int(found[1]) >= int(least[1])
     from packaging.specifiers import SpecifierSet

@@ -101,7 +101,12 @@ def _is_below(path: str, top: str) -> bool:
 
 
 def plain(lines: Sequence[str], where: str) -> tuple[str, ...]:
-    """The requirements in their normal form. Raises UnsupportedConfigError for paths, URLs, options and the like."""
+    """
+    Return the requirements in their normal form.
+
+    Raises:
+        UnsupportedConfigError: For paths, URLs, options and the like.
+    """
     if not lines:
         return ()
     from sandboxes.packages import normalize_requirements  # most scripts ask for none

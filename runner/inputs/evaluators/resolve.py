@@ -38,7 +38,7 @@ class Choice(NamedTuple):
 
 def find_evaluator(name: str | os.PathLike[str], language: Language | None = None, **how: Unpack[HowRead]) -> Evaluator:
     """
-    An evaluator from a path, or from the name of a template.
+    Return an evaluator from a path, or from the name of a template.
 
     What exists, or has a suffix or a separator in it, is a path. A template without a `language` is the Python one
     where there is one. Raises EvaluatorError, also for a language that the template is not written in, or that a
@@ -68,7 +68,12 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
 
 
 def find_language(template: str, language: Language | None = None) -> Language:
-    """The language asked of a template, or its first. Raises EvaluatorError for a name or language there is not."""
+    """
+    Return the language asked of a template, or its first.
+
+    Raises:
+        EvaluatorError: For a name or language there is not.
+    """
     try:
         have = templates.languages(template)
     except KeyError:
@@ -80,7 +85,8 @@ def find_language(template: str, language: Language | None = None) -> Language:
 
 def find_dataset(name: str, evaluator: str, language: Language = "python") -> str:
     """
-    A dataset's path. `demo` is the rows that come with the template named, in this language, or with json-distance.
+    Return a dataset's path. `demo` is the rows that come with the template named, in this language, or with
+    json-distance.
 
     A dataset's file always has a suffix, so the word hides none.
     """
@@ -92,7 +98,7 @@ def find_dataset(name: str, evaluator: str, language: Language = "python") -> st
 
 def find_files(dataset: object, evaluator: str | os.PathLike[str] | Evaluator) -> dict[str, str]:
     """
-    The files that a dataset needs beside it, by the variable that holds their path.
+    Return the files that a dataset needs beside it, by the variable that holds their path.
 
     Those of the template named, for its own rows: its `demo`, or its `cases`. Any other dataset needs none.
     """
@@ -105,7 +111,7 @@ def find_files(dataset: object, evaluator: str | os.PathLike[str] | Evaluator) -
 
 
 def is_path(name: str) -> bool:
-    """True if an evaluator's name means a file, not a template."""
+    """Return true if an evaluator's name means a file, not a template."""
     if is_reference(name):
         return False
     name = str(split_entry(name)[0])
@@ -115,7 +121,7 @@ def is_path(name: str) -> bool:
 
 def is_reference(name: str) -> bool:
     """
-    True if an evaluator's name means a version in the store: `polite@3`, `polite@3f9a1c`, `polite@latest`.
+    Return true if an evaluator's name means a version in the store: `polite@3`, `polite@3f9a1c`, `polite@latest`.
 
     No script that can be run has such a name: it would end with .py or .ts.
     """
@@ -131,15 +137,17 @@ def choose(
     lock: str = "the lock",
 ) -> Choice:
     """
-    The sandbox that runs the evaluator, with the packages that the script declares and then those of the config.
+    Return the sandbox that runs the evaluator, with the packages that the script declares and then those of the config.
 
-    A config that was not told its backend leaves the choice to what it asks: without packages, files, variables
-    and network it is wasm, else the first that has all of it. `files` are those that the dataset needs; they are added
-    where the config says nothing of their variables. `script` and `lock` name these files in messages.
-    Code that a row's text becomes a part of has the isolation `call`.
-    Raises UnsupportedConfigError where it is told to have another, for packages that are no plain requirements, for a
-    lock that lacks one of them, and when the sandbox named, or without a name every one, lacks what is asked or does
-    not run the language.
+    A config that was not told its backend leaves the choice to what it asks: without packages, files, variables and
+    network it is wasm, else the first that has all of it. `files` are those that the dataset needs; they are added
+    where the config says nothing of their variables. `script` and `lock` name these files in messages. Code that a
+    row's text becomes a part of has the isolation `call`.
+
+    Raises:
+        UnsupportedConfigError: Where it is told to have another, for packages that are no plain requirements, for a
+            lock that lacks one of them, and when the sandbox named, or without a name every one, lacks what is asked or
+            does not run the language.
     """
     config = with_files(_config(wanted), files or {})
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
@@ -180,7 +188,7 @@ def _config(wanted: str | SandboxConfig | None) -> SandboxConfig:
 
 
 def with_files(config: SandboxConfig, files: Mapping[str, str]) -> SandboxConfig:
-    """The config with these files too, where it says nothing of their variables."""
+    """Return the config with these files too, where it says nothing of their variables."""
     lacking = {name: path for name, path in files.items() if name not in config.env}
     return config.model_copy(update={"files": lacking | config.files}) if lacking else config
 

@@ -23,7 +23,11 @@ _FORMATS = re.compile(r".*[eEfFgGdn%]")
 
 
 def return_notes(evaluator: Evaluator) -> list[str]:
-    """What `evaluate` returns that is no score, or nothing, each with its line. Empty for other tools' scripts."""
+    """
+    Return what `evaluate` returns that is no score, or nothing, each with its line.
+
+    Empty for other tools' scripts.
+    """
     if evaluator.language != "python" or evaluator.dialect is not None or not evaluator.evaluates:
         return []
     function = _called(evaluator)
@@ -58,7 +62,7 @@ class Swallow(NamedTuple):
 
 def swallowed_errors(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
     """
-    By score or label that a Python script gives in place of any exception: where it does.
+    Return where a Python script gives a score or label in place of any exception, by that.
 
     Of places that the function which is called reaches, if there are any: another one has not run.
     """
@@ -122,7 +126,7 @@ def _imports(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
 
 
 def tuple_step(evaluator: Evaluator) -> str:
-    """What to write where a Python script returns a tuple: one of its values, or all by their names in it."""
+    """Return what to write where a Python script returns a tuple: one of its values, or all by their names in it."""
     function = evaluator.called
     if evaluator.dialect is not None or "." in function:
         return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
@@ -151,7 +155,7 @@ def tuple_step(evaluator: Evaluator) -> str:
 
 def handed_on(evaluator: Evaluator) -> tuple[str, str]:
     """
-    The parameters of a function that calls the evaluator's, and what it gives to that.
+    Return the parameters of a function that calls the evaluator's, and what it gives to that.
 
     All of them: a column may fill one with a default, and what is not handed on changes the numbers without a word.
     """
@@ -187,7 +191,7 @@ def _bracketed(evaluator: Evaluator, given: str) -> tuple[str, str]:
 
 @lru_cache(8)
 def tuple_names(source: str, where: str, called: str) -> list[str]:
-    """The names of the numbers that a function returns together; nothing if some of it is no number."""
+    """Return the names of the numbers that a function returns together; nothing if some of it is no number."""
     function = names_of(parse(source, where).body).get(called)
     if not isinstance(function, FunctionNode):
         return []

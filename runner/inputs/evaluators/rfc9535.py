@@ -63,13 +63,13 @@ class FilterWork:
     automata: dict[tuple[str, bool], Automaton | None] = field(default_factory=dict)
 
     def spend(self, places: int) -> None:
-        """Counts work. Raises WorkError if it is too much."""
+        """Count work. Raises WorkError if it is too much."""
         self.spent += places
         if self.spent > self.most:
             raise WorkError(f"{self.path} looks at more than {self.most:,} places of the row; {self.step}")
 
     def take(self, value: _T) -> _T:
-        """Counts what was found, and gives it back. Raises WorkError if it is too much, with what was found before."""
+        """Count what was found, and give it back. Raises WorkError, with what was found before, if it is too much."""
         most = self.most * _SIZE
         self.size += weight(value, most - self.size)
         if self.size > most:
@@ -77,7 +77,7 @@ class FilterWork:
         return value
 
     def automaton(self, pattern: str, *, whole: bool) -> Automaton | None:
-        """The pattern, ready; None if it is none. Raises PathError if it is too large."""
+        """Return the pattern, ready; None if it is none. Raises PathError if it is too large."""
         key = (pattern, whole)
         if key not in self.automata:
             if len(self.automata) >= _AUTOMATA:
@@ -89,7 +89,7 @@ class FilterWork:
 
 
 def work_of(timeout: float | None) -> FilterWork:
-    """That of a mapping, for a row whose call has this timeout."""
+    """Return the work of a mapping, for a row whose call has this timeout."""
     if timeout is None:
         return FilterWork()
     most = int(min(max(timeout * _SECOND, MIN_PLACES), MAX_PLACES))
@@ -101,7 +101,7 @@ _WORK: ContextVar[FilterWork] = ContextVar("work of a path")
 
 @contextmanager
 def count_work(work: FilterWork) -> Iterator[FilterWork]:
-    """Filters count what they do here. The library hands a function of a filter nothing but its arguments."""
+    """Count what filters do here. The library hands a function of a filter nothing but its arguments."""
     token = _WORK.set(work)
     try:
         yield work
@@ -171,7 +171,7 @@ ENVIRONMENT = _Environment(strict=True)
 
 def check_filters(query: JSONPath) -> None:
     """
-    Raises ValueError for an operator that the library knows beside the standard's, such as `<>`.
+    Raise ValueError for an operator that the library knows beside the standard's, such as `<>`.
 
     And PathError for a regular expression that is too large.
     """

@@ -105,7 +105,7 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> ResolvedMapping:
 
 
 def takes(evaluator: Evaluator, role: str) -> bool:
-    """Whether a parameter takes this role; any name may be given to a function of our own with `**kwargs`."""
+    """Say whether a parameter takes this role; any name may be given to a function of our own with `**kwargs`."""
     if role not in ROLES:
         return False
     found = resolve(evaluator, InputMapping(paths={role: role, "": ""}))  # of one alone, nothing is left out
@@ -114,14 +114,14 @@ def takes(evaluator: Evaluator, role: str) -> bool:
 
 
 def unknown(evaluator: Evaluator, roles: Mapping[str, str]) -> list[str]:
-    """The parameters of which it is not known what they take."""
+    """Return the parameters of which it is not known what they take."""
     header = evaluator.mapping
     known = {*roles, *header.paths, *header.literals, *BY_NAME}
     return [one.name for one in evaluator.parameters if one.declared is None and one.name not in known]
 
 
 def in_words(path: str, columns: Mapping[str, str]) -> str:
-    """A column or path in which a role may stand for its column: `reference`, and `$.output.text`."""
+    """Return a column or path in which a role may stand for its column: `reference`, and `$.output.text`."""
     return next(
         (_moved(path, column) for role, column in columns.items() if _is_part(path, role)), columns.get(path, path)
     )

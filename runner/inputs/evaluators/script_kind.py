@@ -55,7 +55,7 @@ def as_read(
     failures: DialectFailures,
 ) -> AsRead:
     """
-    The script's own signature, or what its dialect reads it as.
+    Return the script's own signature, or what its dialect reads it as.
 
     A dialect is looked for where it was asked for, and where a row could not fill the script's parameters by name.
     A function that was named is one of our own where nothing marks it as another tool's.

@@ -54,12 +54,14 @@ class AcceptedNames(NamedTuple):
 
 
 def splits(evaluator: Evaluator, head: str) -> bool:
-    """Whether the dialect's part in the guest takes `head.key` by that whole name."""
+    """Say whether the dialect's part in the guest takes `head.key` by that whole name."""
     return evaluator.dialect == _ALL_ITSELF or head in PARTS.get(evaluator.dialect or "", ())
 
 
 def refusal(evaluator: Evaluator, name: str) -> str | None:
-    """Why a script of a dialect cannot be given a name that is none of a row's; None if it can, or may be able to."""
+    """
+    Return why a script of a dialect cannot be given a name that is none of a row's; None if it can, or may be able to.
+    """
     assert evaluator.dialect is not None
     head, dot, _ = name.partition(".")
     if evaluator.dialect == _ALL_ITSELF:
@@ -96,7 +98,7 @@ def _of_langsmith(evaluator: Evaluator, head: str) -> str | None:
 
 
 def unread(evaluator: Evaluator, names: Collection[str]) -> str | None:
-    """That a script reads none of these of its `**kwargs`, as far as its text tells it."""
+    """Say that a script reads none of these of its `**kwargs`, as far as its text tells it."""
     own = _taken(evaluator) if evaluator.dialect and names else None
     if own is None or own.rest is None or own.read is None:
         return None

@@ -24,10 +24,12 @@ def detect(
     source: str, where: str, language: Language, dialect: str | None = None, entry: str | None = None
 ) -> DialectReading | None:
     """
-    What a script is read as; None if it is of no dialect.
+    Return what a script is read as; None if it is of no dialect.
 
-    `dialect` and `entry` are what was asked for. Raises EvaluatorError for a script that could be several, that lacks
-    the entry, or that is not of the dialect.
+    `dialect` and `entry` are what was asked for.
+
+    Raises:
+        EvaluatorError: For a script that could be several, that lacks the entry, or that is not of the dialect.
     """
     asked = None if dialect is None else find(dialect)
     if entry == DATA:

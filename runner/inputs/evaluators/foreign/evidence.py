@@ -37,7 +37,7 @@ _ANSWERS |= {"truth", "true", "actuals", "gold"}
 
 def reads_object(module: ScriptModule, function: ModuleFunction, name: str, keys: Collection[str]) -> bool | None:
     """
-    True if the function looks into the parameter for one of the keys, None if it does not use it, else False.
+    Return true if the function looks into the parameter for one of the keys, None if it does not use it, else False.
 
     Functions of the script that it hands the parameter to are looked at, too.
     """
@@ -55,7 +55,7 @@ def reads_object(module: ScriptModule, function: ModuleFunction, name: str, keys
 
 
 def row_keys(module: ScriptModule, entry: str, name: str) -> list[ReadKey]:
-    """The keys that a function reads of a parameter, also by functions of the script that it hands it to."""
+    """Return the keys that a function reads of a parameter, also by functions of the script that it hands it to."""
     found: dict[str, bool] = {}
     for node, own in holders(module, entry, name):
         for key in keys_of(node, own):
@@ -64,7 +64,9 @@ def row_keys(module: ScriptModule, entry: str, name: str) -> list[ReadKey]:
 
 
 def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
-    """The attributes that a function reads of a parameter, as of an object of DSPy's: no value of a row has one."""
+    """
+    Return the attributes that a function reads of a parameter, as of an object of DSPy's: no value of a row has one.
+    """
     found: dict[str, None] = {}
     for node, own in holders(module, entry, name):
         for inner in ast.walk(node):
@@ -82,7 +84,7 @@ def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
 
 
 def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> str:
-    """What to do with a function that reads attributes of what it gets; empty for any other."""
+    """Return what to do with a function that reads attributes of what it gets; empty for any other."""
     read = {name: attributes(module, entry, name) for name in required}
     if not any(read.values()) or any(len(one) > _FEW for one in read.values()) or "." in entry:
         return ""
@@ -124,7 +126,9 @@ def _calls(module: ScriptModule, entry: str, name: str) -> str:
 
 
 def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
-    """What a function does with a parameter that this value cannot do; nothing where it may look at what it got."""
+    """
+    Return what a function does with a parameter that this value cannot do; nothing where it may look at what it got.
+    """
     if not isinstance(value, str | dict | list):
         return ""
     own = dir(value)
@@ -154,7 +158,7 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
 
 
 def holders(module: ScriptModule, entry: str, name: str) -> Iterator[tuple[CallableNode, str]]:
-    """The function and those of the script that it hands the parameter to, each with its own name for it."""
+    """Yield the function and those of the script that it hands the parameter to, each with its own name for it."""
     left, seen = [(entry, name)], set[tuple[str, str]]()
     while left and len(seen) < _MOST:
         one = left.pop()
@@ -249,7 +253,7 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
 
 
 def of_sets(module: ScriptModule, entry: str) -> list[str]:
-    """The parameters that a function declares as sets."""
+    """Return the parameters that a function declares as sets."""
     function = module.definition(entry)
     if function is None:
         return []
@@ -259,7 +263,9 @@ def of_sets(module: ScriptModule, entry: str) -> list[str]:
 
 
 def goes_through(module: ScriptModule, entry: str, name: str) -> str:
-    """The function of the script to which a function hands what it goes through one by one; empty if there is none."""
+    """
+    Return the function of the script to which a function hands what it goes through one by one; empty if there is none.
+    """
     function = module.definition(entry)
     if function is None:
         return ""
@@ -281,7 +287,7 @@ def goes_through(module: ScriptModule, entry: str, name: str) -> str:
 
 
 def goes_through_rows(module: ScriptModule, entry: str, name: str) -> bool:
-    """Whether a function takes what it is given one by one, and reads the keys of each."""
+    """Say whether a function takes what it is given one by one, and reads the keys of each."""
     function = module.definition(entry)
     each: set[str] = set()
     for node in ast.walk(function) if function is not None else ():

@@ -32,7 +32,7 @@ GUEST_FILE = "<evalcell>"
 
 
 def program(part: str, evaluator: Evaluator, *beside: str, **options: object) -> str:
-    """The program of a script, in its language; `beside` is for Python alone."""
+    """Return the program of a script, in its language; `beside` is for Python alone."""
     entry = evaluator.entry or ""
     if evaluator.language == "typescript":
         return javascript_program(part, entry, evaluator.source, options)
@@ -41,7 +41,7 @@ def program(part: str, evaluator: Evaluator, *beside: str, **options: object) ->
 
 def python_program(part: str, entry: str, source: str, *beside: str, **options: object) -> str:
     """
-    A program that defines the function `entry`, by what `wrap` of a guest part makes of the script.
+    Return a program that defines the function `entry`, by what `wrap` of a guest part makes of the script.
 
     `options` are plain values; `wrap` gets them by name. The script's text is data in it, and is compiled apart.
     `beside` are other parts that the part imports.
@@ -56,7 +56,7 @@ def python_program(part: str, entry: str, source: str, *beside: str, **options: 
 
 def javascript_program(part: str, entry: str, source: str, options: Mapping[str, object] | None = None) -> str:
     """
-    A program that exports the function `ENTRY`, by what `evalcellPart` of a guest part makes of the script.
+    Return a program that exports the function `ENTRY`, by what `evalcellPart` of a guest part makes of the script.
 
     The script stands first, with its lines as they are, in a module that has what a CommonJS one expects where it is
     one. Code of a config (`<inline>`) is data.
@@ -96,7 +96,7 @@ def _process(source: str) -> str:
 
 
 def common_start(source: str) -> str:
-    """What a CommonJS module expects to be there, for the beginning of its first line."""
+    """Return what a CommonJS module expects to be there, for the beginning of its first line."""
     from runner.inputs.evaluators.foreign.javascript import BUILT_IN, REQUIRE_CALL
 
     names = {found[2].removeprefix("node:") for found in REQUIRE_CALL.finditer(source)} & {*BUILT_IN}
@@ -116,13 +116,13 @@ def common_function(name: str, binding: str) -> str:
 
 
 def guest_text(file: str) -> str:
-    """The text of a guest part's file."""
+    """Return the text of a guest part's file."""
     return (_FOLDER / file).read_text("utf-8")
 
 
 @cache
 def python_part(*names: str) -> str:
-    """The text of guest parts, after that of `frame.py`, which they import."""
+    """Return the text of guest parts, after that of `frame.py`, which they import."""
     texts = [_without_imports(guest_text(f"{part}.py")) for part in ("frame", *names)]
     return "\n".join(["from __future__ import annotations", *texts, ""])
 

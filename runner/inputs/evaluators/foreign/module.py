@@ -107,7 +107,7 @@ class ScriptModule:
     """True for a CommonJS module."""
 
     def called(self, entry: str) -> ModuleFunction | None:
-        """The function of a name, or the method of `Class.method`."""
+        """Return the function of a name, or the method of `Class.method`."""
         name, dot, method = entry.partition(".")
         if not dot:
             return self.functions.get(entry)
@@ -115,7 +115,7 @@ class ScriptModule:
         return None if found is None else found.methods.get(method)
 
     def definition(self, entry: str) -> CallableNode | None:
-        """The function of a name, the method of `Class.method`, or what an instance does, as it is written."""
+        """Return the function of a name, the method of `Class.method`, or what an instance does, as it is written."""
         first, _, method = entry.partition(".")
         found = self.names.get(first)
         if isinstance(found, ast.Call) and isinstance(found.func, ast.Name):
@@ -126,18 +126,18 @@ class ScriptModule:
         return found if isinstance(found, CallableNode) else None
 
     def uses(self, entry: str, *packages: str) -> bool:
-        """Whether a function of the script names anything that the script imports from one of these packages."""
+        """Say whether a function of the script names anything that the script imports from one of these packages."""
         names = {name for name, what in self.imports.items() if what.partition(".")[0] in packages}
         node = self.names.get(entry.partition(".")[0])
         return node is not None and any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node))
 
     def nodes(self) -> Iterator[ast.AST]:
-        """All that is in a script in Python."""
+        """Yield all that is in a script in Python."""
         for statement in self.body:
             yield from ast.walk(statement)
 
     def whole_name(self, text: str) -> str:
-        """A dotted name with what its first part was imported as."""
+        """Return a dotted name with what its first part was imported as."""
         first, dot, rest = text.partition(".")
         brought = self.imports.get(first, first)
         # `import braintrust.framework` is `braintrust` in the script, and is written as it is.
@@ -175,7 +175,7 @@ def read_python(source: str, where: str) -> ScriptModule:
 
 
 def required_packages(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
-    """The vendor's packages that the script needs: those of which it uses more than there are stubs for."""
+    """Return the vendor's packages that the script needs: those of which it uses more than there are stubs for."""
     known = {**module.imports, **dict(imports_inside(module))}
     used = {name for node in module.nodes() if (name := dotted_name(node)) and "." in name}
     wholes = [*known.values(), *(module.whole_name(name) for name in used if name.partition(".")[0] in known)]
@@ -187,7 +187,7 @@ def required_packages(module: ScriptModule, stubs: set[str], packages: Mapping[s
 
 
 def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title: str) -> tuple[str, _T] | None:
-    """What is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
+    """Return what is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
     if entry is not None:
         return (entry, found[entry]) if entry in found else None
     made = [(name, module.values[name]) for name in found if name in module.values]
@@ -211,7 +211,7 @@ def instances(
     module: ScriptModule, kinds: Mapping[str, ModuleFunction], functions: bool = False
 ) -> dict[str, ModuleFunction]:
     """
-    The classes, and by their names what the script makes of them at its top level: `metric = Contains("a")`.
+    Return the classes, and by their names what the script makes of them at its top level: `metric = Contains("a")`.
 
     `functions`: what a function makes is meant, too.
     """
@@ -223,7 +223,7 @@ def instances(
 
 def maker_of(module: ScriptModule, name: str) -> str:
     """
-    What is called where a name gets its value: `Contains` of `metric = Contains("a")`; else the name.
+    Return what is called where a name gets its value: `Contains` of `metric = Contains("a")`; else the name.
 
     `Judge.scorer` of `metric = Judge("a").scorer()`.
     """
@@ -237,7 +237,7 @@ def maker_of(module: ScriptModule, name: str) -> str:
 
 
 def arguments_of(module: ScriptModule, name: str, depth: int = 0) -> tuple[str, ...]:
-    """What a class of the script cannot be made without, as far as its text tells it."""
+    """Return what a class of the script cannot be made without, as far as its text tells it."""
     kind, node = module.classes.get(name), module.names.get(name)
     if kind is None or not isinstance(node, ast.ClassDef) or depth > _BASES:
         return ()
@@ -283,7 +283,7 @@ def refuse_unmade_methods(module: ScriptModule, is_ours: Callable[[ModuleFunctio
 
 
 def imports_inside(module: ScriptModule) -> Iterator[tuple[str, str]]:
-    """What functions import, by the name in them."""
+    """Yield what functions import, by the name in them."""
     for node in module.nodes():
         match node:
             case ast.Import(names=names):
@@ -315,7 +315,7 @@ def function_of(node: FunctionNode, name: str) -> ModuleFunction:
 
 
 def dotted_name(node: ast.AST) -> str:
-    """The name that stands there: `braintrust.Eval`; nothing for other expressions."""
+    """Return the name that stands there: `braintrust.Eval`; nothing for other expressions."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)

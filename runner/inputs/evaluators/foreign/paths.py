@@ -26,7 +26,8 @@ _MOST = 8  # names that are given on, one to the next
 
 def paths_read(source: str, names: Mapping[str, str], *, second: bool = False) -> set[str]:
     """
-    The paths below an object: `metadata.toolCalls` for `context.metadata?.toolCalls` and `context["metadata"].get(…)`.
+    Return the paths below an object: `metadata.toolCalls` for `context.metadata?.toolCalls` and
+    `context["metadata"].get(…)`.
 
     `names`: the path, which may be empty, by the name that stands for it. With `second`, a function may take the
     object apart as its second parameter. Names that the script gives to parts are followed.

@@ -33,7 +33,7 @@ class ReadKey(NamedTuple):
 
 
 def uses(module: ScriptModule, entry: str, name: str) -> bool:
-    """Whether a function does anything with this parameter; True if its text cannot be found."""
+    """Say whether a function does anything with this parameter; True if its text cannot be found."""
     function = module.definition(entry)
     if function is None:
         return True
@@ -44,7 +44,7 @@ def uses(module: ScriptModule, entry: str, name: str) -> bool:
 
 def asks(module: ScriptModule, entry: str, name: str) -> bool:
     """
-    Whether a function needs this parameter of its: it uses it, and asks nowhere whether it is there.
+    Say whether a function needs this parameter of its: it uses it, and asks nowhere whether it is there.
 
     One without a default is used as the tool gives it, be it None; then it is for the caller to say so.
     """
@@ -70,14 +70,14 @@ def asks(module: ScriptModule, entry: str, name: str) -> bool:
 
 
 def needs(module: ScriptModule, function: ModuleFunction, reference: str) -> set[str]:
-    """The words of a row that a function needs beside the output; `reference` is the tool's own name for one."""
+    """Return the words of a row that a function needs beside the output; `reference` is the tool's own name for one."""
     own = {"reference": reference, "input": "input"}
     found = {word for word, name in own.items() if name in function.required and uses(module, function.name, name)}
     return found | ({"reference"} if asks(module, function.name, reference) else set())
 
 
 def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -> bool:
-    """Whether the script reads a parameter that no column fills, and gets None or an empty text for it."""
+    """Say whether the script reads a parameter that no column fills, and gets None or an empty text for it."""
     if "." in parameter:
         return True  # a key that is read
     if evaluator.language == "typescript":
@@ -99,7 +99,7 @@ def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -
 
 def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> list[str]:
     """
-    The keys that a script reads of what it gets for a parameter: as one of `names`, or as `ctx.expected_output`.
+    Return the keys that a script reads of what it gets for a parameter: as one of `names`, or as `ctx.expected_output`.
 
     None of a tool's whose part in the guest makes the object itself.
     """
@@ -130,7 +130,7 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
 
 
 def reached_nodes(tree: ast.Module, entry: str) -> Iterator[ast.AST]:
-    """What stands in the function or class that is called, and in those of the script that it names; else all."""
+    """Yield what stands in the function or class that is called, and in those of the script that it names; else all."""
     known = names_of(tree.body)
     left, seen = [entry.partition(".")[0]], set[str]()
     while left:
@@ -142,7 +142,9 @@ def reached_nodes(tree: ast.Module, entry: str) -> Iterator[ast.AST]:
 
 
 def reads(module: ScriptModule, entry: str, name: str) -> bool:
-    """Whether a function or class reads an attribute of this name, or a parameter that it cannot be called without."""
+    """
+    Say whether a function or class reads an attribute of this name, or a parameter that it cannot be called without.
+    """
     for node in ast.walk(module.names.get(entry.partition(".")[0]) or ast.Pass()):
         match node:
             case ast.Attribute(attr=attribute, ctx=ast.Load()) if attribute == name:
@@ -155,7 +157,8 @@ def reads(module: ScriptModule, entry: str, name: str) -> bool:
 
 def case_reads(module: ScriptModule, entry: str, methods: Collection[str]) -> dict[str, bool]:
     """
-    The attributes that a class reads of the object that these methods of its get; True for one it cannot do without.
+    Return the attributes that a class reads of the object that these methods of its get; True for one it cannot do
+    without.
 
     What functions of the script read that it hands the object to counts too, and what it sets itself does not.
     """
@@ -209,13 +212,15 @@ def case_reads(module: ScriptModule, entry: str, methods: Collection[str]) -> di
 
 
 def keys(module: ScriptModule, entry: str, *objects: str) -> list[ReadKey]:
-    """The keys that a function reads of objects, each as it is written there: `example.outputs`, `kwargs`."""
+    """Return the keys that a function reads of objects, each as it is written there: `example.outputs`, `kwargs`."""
     function = module.definition(entry)
     return [] if function is None else keys_of(function, *objects)
 
 
 def keywords(module: ScriptModule, entry: str, *words: str) -> list[Parameter]:
-    """The keys that a function reads of its `**kwargs`; if it hands these on, also the `words` that the script has."""
+    """
+    Return the keys that a function reads of its `**kwargs`; if it hands these on, also the `words` that the script has.
+    """
     function = module.definition(entry)
     if function is None or function.args.kwarg is None:
         return []
@@ -233,12 +238,12 @@ def keywords(module: ScriptModule, entry: str, *words: str) -> list[Parameter]:
 
 
 def mentions(module: ScriptModule, name: str) -> bool:
-    """Whether a script has the word anywhere, as a name, a parameter, an attribute or a text."""
+    """Say whether a script has the word anywhere, as a name, a parameter, an attribute or a text."""
     return re.search(rf"(?<!\w){name}(?!\w)", module.source) is not None
 
 
 def keys_of(function: CallableNode, *objects: str) -> list[ReadKey]:
-    """As `keys`, of a function as it is written."""
+    """Return `keys` of a function as it is written."""
     found: dict[str, None] = {}
     objects = _named(function, objects)
     optional: set[str] = set()

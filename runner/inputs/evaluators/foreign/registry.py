@@ -33,13 +33,13 @@ _MODULES = {
 
 
 def names() -> tuple[str, ...]:
-    """The names of all dialects, and `native`."""
+    """Return the names of all dialects, and `native`."""
     return (NATIVE, *_MODULES)
 
 
 @cache
 def find(name: str) -> ForeignDialect:
-    """The dialect of a name. Raises EvaluatorError."""
+    """Return the dialect of a name. Raises EvaluatorError."""
     if name not in _MODULES:
         near = suggestion(name, names())
         raise EvaluatorError(f"there is no dialect {printable(name, 60)!r}{near}; known are {list_names(names(), 40)}")
@@ -48,5 +48,5 @@ def find(name: str) -> ForeignDialect:
 
 
 def every() -> Iterator[ForeignDialect]:
-    """All dialects, in the order in which a script is offered to them."""
+    """Return all dialects, in the order in which a script is offered to them."""
     return map(find, _MODULES)

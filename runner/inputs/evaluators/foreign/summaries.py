@@ -16,10 +16,12 @@ _OF_OBJECTS = ("get", "items", "keys", "values")
 
 def takes_lists(module: ScriptModule, entry: str, names: Collection[str]) -> bool:
     """
-    Whether a function takes these parameters as lists, one value for each row.
+    Say whether a function takes these parameters as lists, one value for each row.
 
     Its annotations decide. Without them it is one that goes through them together or by number, and looks for no key.
-    Raises EvaluatorError for one that only divides by their number: objects have one, too.
+
+    Raises:
+        EvaluatorError: For one that only divides by their number: objects have one, too.
     """
     function = module.definition(entry)
     if function is None:

@@ -26,7 +26,7 @@ RESULTS = {
 
 
 def tool_of(module: ScriptModule, entry: str) -> str | None:
-    """The dialect whose result a function of a Python script makes, itself or by one whose value it returns."""
+    """Return the dialect whose result a function of a Python script makes, itself or by one whose value it returns."""
     known = {**module.imports, **dict(imports_inside(module))}
     for node in _makers(module, entry):
         for one in ast.walk(node):

@@ -24,7 +24,8 @@ WORDS = ("output", "reference", "input", "metadata")
 
 def row(columns: Mapping[str, tuple[str, ...]] | None = None, needs: Collection[str] = ()) -> tuple[Parameter, ...]:
     """
-    A row's words as a part takes them: by word, the `columns` of the tool's own names that fill it before its own.
+    Return a row's words as a part takes them: by word, the `columns` of the tool's own names that fill it before its
+    own.
 
     `needs` are the words that the script asks for beside the output.
     """
@@ -41,7 +42,7 @@ def row_by_name(
     read: Collection[Parameter] = (),
 ) -> tuple[Parameter, ...]:
     """
-    As `row`, of a function that takes a row's columns by their names.
+    Return `row` of a function that takes a row's columns by their names.
 
     `filled` are the names that the tool itself gives the output, and `read` what the function reads of its `**kwargs`.
     """
@@ -93,7 +94,7 @@ class DialectMatch(NamedTuple):
     def of(
         cls, module: ScriptModule, function: ModuleFunction, packages: tuple[str, ...] = (), *, sure: bool = False
     ) -> DialectMatch:
-        """A script that is called at this function."""
+        """Return a script that is called at this function."""
         docstring = module.docstring or function.docstring
         return cls(function.name, signature=function.words, packages=packages, docstring=docstring, sure=sure)
 

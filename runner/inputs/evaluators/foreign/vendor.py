@@ -86,7 +86,9 @@ class Vendor:
 def dialect(
     name: str, title: str, part: str, vendor: Vendor, arguments: Mapping[str, str], version: int = 1, marks: str = ""
 ) -> ForeignDialect:
-    """A dialect that is read by its vendor's marks, and whose guest part is `sandboxes/guest/foreign/<part>.py`."""
+    """
+    Return a dialect that is read by its vendor's marks, and whose guest part is `sandboxes/guest/foreign/<part>.py`.
+    """
 
     def read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch | None:
         return read_marked(module, entry, vendor, title)
@@ -98,7 +100,12 @@ def dialect(
 
 
 def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: str) -> DialectMatch | None:
-    """What a script is read as by the vendor's marks. Raises EvaluatorError for several, and for what no row has."""
+    """
+    Return what a script is read as by the vendor's marks.
+
+    Raises:
+        EvaluatorError: For several, and for what no row has.
+    """
     candidates = instances(module, dict(_candidates(module, vendor, entry)), vendor.factories)
     candidates |= {name: ModuleFunction(name, (), True, call.lineno) for name, call in _made(module, vendor)}
     inside = made_inside(module, vendor)
@@ -145,7 +152,7 @@ def _asks_model(module: ScriptModule, name: str, vendor: Vendor) -> str:
 
 
 def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, ModuleFunction]:
-    """By the function or method of the script that makes it: what is decorated as the vendor's inside that."""
+    """Return what is decorated as the vendor's, by the function or method of the script inside of which it is made."""
     found: dict[str, ModuleFunction] = {}
     makers = {name: node for name, node in module.names.items() if name in module.functions}
     for name in module.classes:
@@ -306,7 +313,7 @@ def _is(name: str, package: str, wanted: tuple[str, ...]) -> bool:
 
 
 def packages_of(module: ScriptModule, vendor: Vendor) -> tuple[str, ...]:
-    """What is to be installed beside the header's own packages."""
+    """Return what is to be installed beside the header's own packages."""
     known = {canonicalize_name(one) for one in (*vendor.requirements, *vendor.distributions)}
     for line in read_header(module.source, module.where).packages:
         if canonicalize_name(Requirement(line).name) in known:

@@ -14,7 +14,7 @@ MAX_LINE = 10_000
 
 def layout(carried: Carrier) -> str:
     """
-    One function's script; `evaluate` is the function.
+    Return one function's script; `evaluate` is the function.
 
     Lines keep their numbers where there is room for the imports above the first of them, so that an error in a row
     names the line of the file.

@@ -14,9 +14,12 @@ PACKAGES = "sandbox=SandboxConfig(packages=[…])"
 
 def package_of(module: str, user: str) -> str | None:
     """
-    The package to install for a module; None for one of the standard library.
+    Return the package to install for a module; None for one of the standard library.
 
-    `user` says in messages who imports it. Raises EvaluatorError for a module that no index has for sure.
+    `user` says in messages who imports it.
+
+    Raises:
+        EvaluatorError: For a module that no index has for sure.
     """
     top = module.split(".")[0]
     if not top:

@@ -24,7 +24,7 @@ class Names:
 
 def names_of(node: ast.AST) -> Names:
     """
-    The names that a function, class, lambda or statement uses.
+    Return the names that a function, class, lambda or statement uses.
 
     The annotations of a plain function are left out: a script's annotations are not evaluated.
     """

@@ -26,7 +26,7 @@ class SourcePlace:
     tree: ast.Module = field(repr=False, compare=False)
 
     def text(self, node: ast.AST) -> str:
-        """A definition or statement, with its decorators and without the indentation of what is around it."""
+        """Return a definition or statement, with its decorators and without the indentation of what is around it."""
         first, last = span(node)
         text = textwrap.dedent("".join(self.lines[first - 1 : last]))
         try:
@@ -38,7 +38,7 @@ class SourcePlace:
         return text if same else ast.unparse(node) + "\n"
 
     def statements(self) -> Iterator[ast.stmt]:
-        """The statements that run with the module, in their order, also those inside of `if` and `try`."""
+        """Yield the statements that run with the module, in their order, also those inside of `if` and `try`."""
         left: list[Any] = list(reversed(self.tree.body))
         while left:
             node = left.pop()
@@ -49,13 +49,13 @@ class SourcePlace:
 
 
 def span(node: Any) -> tuple[int, int]:
-    """The first and last line, from 1; decorators are part of a definition."""
+    """Return the first and last line, from 1; decorators are part of a definition."""
     decorators = getattr(node, "decorator_list", ())
     return min([node.lineno, *(decorator.lineno for decorator in decorators)]), node.end_lineno or node.lineno
 
 
 def place_of(code: CodeType, names: dict[str, Any]) -> SourcePlace | None:
-    """The file or cell that some code comes from; None if its source is not known."""
+    """Return the file or cell that some code comes from; None if its source is not known."""
     file = code.co_filename
     # Since Python 3.13 the text of `python -c` is known by the name that all text has which is executed.
     lines = [] if file in ("<string>", "<stdin>") else linecache.getlines(file, names)
@@ -68,7 +68,7 @@ def place_of(code: CodeType, names: dict[str, Any]) -> SourcePlace | None:
 
 
 def cells(names: dict[str, Any]) -> Iterator[SourcePlace]:
-    """The cells of a notebook that have been run, the last one first."""
+    """Yield the cells of a notebook that have been run, the last one first."""
     inputs = names.get("In")
     if not isinstance(inputs, list):
         return
@@ -91,7 +91,7 @@ def _without_magic(source: str, names: dict[str, Any]) -> str:
 
 
 def definition(place: SourcePlace, function: FunctionType) -> Function | ast.Lambda:
-    """The node that defines a function. Raises EvaluatorError where its file has changed meanwhile."""
+    """Return the node that defines a function. Raises EvaluatorError where its file has changed meanwhile."""
     code = function.__code__
     named = code.co_name == "<lambda>"
     kinds: tuple[type[ast.AST], ...] = (ast.Lambda,) if named else (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -128,7 +128,7 @@ def _holds(node: ast.Lambda, code: CodeType) -> bool:
 
 
 def binding(places: list[SourcePlace], name: str) -> tuple[SourcePlace, ast.stmt] | None:
-    """The last import or plain assignment that binds a name in one of the places."""
+    """Return the last import or plain assignment that binds a name in one of the places."""
     for place in places:
         found = None
         for node in place.statements():
@@ -150,7 +150,7 @@ def binding(places: list[SourcePlace], name: str) -> tuple[SourcePlace, ast.stmt
 
 
 def class_definition(places: list[SourcePlace], name: str) -> tuple[SourcePlace, ast.ClassDef] | None:
-    """The last class of this name at the top level of one of the places."""
+    """Return the last class of this name at the top level of one of the places."""
     for place in places:
         found = [node for node in place.statements() if isinstance(node, ast.ClassDef) and node.name == name]
         if found:

@@ -21,11 +21,14 @@ _DEF = "def evaluate(output, reference): …"
 
 def read_function(function: object, *, packages: bool = False) -> Evaluator:
     """
-    A function, with the imports, constants, functions and classes of its file that it uses, as an evaluator.
+    Return a function, with the imports, constants, functions and classes of its file that it uses, as an evaluator.
 
     `packages`: the caller names the packages that the script needs; otherwise those that it imports are its
-    dependencies. Raises EvaluatorError for a function whose source is not known, and for what it uses and a script
-    cannot contain, such as an open connection.
+    dependencies.
+
+    Raises:
+        EvaluatorError: For a function whose source is not known, and for what it uses and a script cannot contain, such
+            as an open connection.
     """
     inner = _function(function)
     carried = Carrier(inner, checked=not packages)

@@ -97,7 +97,7 @@ class _Writer:
 
 
 def made_again(value: Any) -> bool:
-    """True if the statement that made the value makes an equal one in the script."""
+    """Return true if the statement that made the value makes an equal one in the script."""
     frozen = getattr(getattr(type(value), "__dataclass_params__", None), "frozen", False)
     # A named tuple; what typing makes; a member of an enumeration.
     return (

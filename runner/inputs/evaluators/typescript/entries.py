@@ -67,7 +67,7 @@ _TEXT = 100_000
 
 
 def entries_of(text: str, where: str) -> dict[str, Entry]:
-    """What a script defines that can be called, of which the parameters can be seen."""
+    """Return what a script defines that can be called, of which the parameters can be seen."""
     try:
         script = TypeScriptModule(text)
     except TangledError:
@@ -97,7 +97,7 @@ def entries_of(text: str, where: str) -> dict[str, Entry]:
 
 
 def signature_of(text: str, where: str, name: str) -> Signature:
-    """The signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
+    """Return the signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
     script = read_script(text, where)
     one = _callables(script).get(name)
     if one is None:
@@ -125,7 +125,7 @@ def signature_of(text: str, where: str, name: str) -> Signature:
 
 
 def keys_of(text: str, name: str, parameter: str) -> list[str]:
-    """The keys that a function reads of one of its parameters."""
+    """Return the keys that a function reads of one of its parameters."""
     script = TypeScriptModule(text)
     one = _callables(script).get(name)
     if one is None:
@@ -160,7 +160,9 @@ def _takes_row(script: TypeScriptModule, function: Node) -> bool:
 
 
 def calling(text: str, name: str) -> tuple[str, str]:
-    """The script with what is called exported, on lines of their own where that has to be made, and its name there."""
+    """
+    Return the script with what is called exported, on lines of their own where that has to be made, and its name there.
+    """
     try:
         script = TypeScriptModule(text)
     except TangledError:

@@ -42,12 +42,12 @@ class ObjectMember(NamedTuple):
 
 
 def members_of(script: TypeScriptModule, name: str, node: Node, owner: str) -> Iterator[ObjectMember]:
-    """The functions in what stands there, as far as the text tells them; `owner` is the expression of it."""
+    """Yield the functions in what stands there, as far as the text tells them; `owner` is the expression of it."""
     yield from _members(script, name, node, owner, {}, iter(range(_LOOKED_AT)), _DEPTH)
 
 
 def members_named(script: TypeScriptModule, key: str) -> dict[str, ObjectMember]:
-    """By whole name, the functions of this key in what has a name or is exported as the default."""
+    """Return, by whole name, the functions of this key in what has a name or is exported as the default."""
     named = {name: node for name, node in script.bindings.items() if name != "default"}
     default = script.exported.get("default")
     if default is not None and not any(script.resolved(one) == script.resolved(default) for one in named.values()):
@@ -61,19 +61,19 @@ def members_named(script: TypeScriptModule, key: str) -> dict[str, ObjectMember]
 
 
 def owner_of(member: ObjectMember) -> str:
-    """The expression of what a function is in, in an async function of the script's module."""
+    """Return the expression of what a function is in, in an async function of the script's module."""
     return _DEFAULT.sub("(await import(import.meta.url)).default", member.owner)
 
 
 def members_in(script: TypeScriptModule, factory: Node, name: str) -> Iterator[ObjectMember]:
-    """The functions in what a factory returns, under a name that is given to that."""
+    """Yield the functions in what a factory returns, under a name that is given to that."""
     made, inner = script.result_of(factory)
     if made is not None:
         yield from _members(script, name, made, name, inner, iter(range(_LOOKED_AT)), _DEPTH)
 
 
 def member_at(script: TypeScriptModule, node: Node) -> Node:
-    """What stands there, also behind `scorers.exact`."""
+    """Return what stands there, also behind `scorers.exact`."""
     if node.type != "member_expression":
         return script.resolved(node)
     path = script.text(node, 200).split(".")
@@ -149,7 +149,7 @@ def _of_class(script: TypeScriptModule, name: str, node: Node, owner: str) -> It
 
 
 def needs_nothing(script: TypeScriptModule, node: Node) -> bool:
-    """Whether an instance of a class can be made without arguments, as far as the text tells it."""
+    """Say whether an instance of a class can be made without arguments, as far as the text tells it."""
     for kind in _line_of(script, node):
         for part in _body(kind):
             if part.type == "method_definition" and _name(script, part) == "constructor":
@@ -167,12 +167,12 @@ def needs_nothing(script: TypeScriptModule, node: Node) -> bool:
 
 
 def methods_of(script: TypeScriptModule, node: Node) -> list[str]:
-    """The names of the methods that an instance of a class has."""
+    """Return the names of the methods that an instance of a class has."""
     return [key for key, _, static in _methods(script, node) if not static]
 
 
 def class_of(script: TypeScriptModule, node: Node, inner: dict[str, Node] | None = None) -> Node | None:
-    """The script's class of which `new …` makes an instance."""
+    """Return the script's class of which `new …` makes an instance."""
     kind = node.child_by_field_name("constructor")
     found = None if kind is None else _resolved(script, kind, inner or {})
     return found if found is not None and found.type in CLASSES else None

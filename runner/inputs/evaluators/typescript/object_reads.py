@@ -38,7 +38,7 @@ class Reads(NamedTuple):
 
 def reads_of(script: TypeScriptModule, function: Node, name: str, seen: set[tuple[int, str]] | None = None) -> Reads:
     """
-    The keys that a function reads of its parameter `name`, also in functions of the script that it hands it to.
+    Return the keys that a function reads of its parameter `name`, also in functions of the script that it hands it to.
 
     `seen` are those that have been looked into, with the names.
     """

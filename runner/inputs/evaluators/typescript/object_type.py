@@ -72,7 +72,9 @@ def members(script: TypeScriptModule, annotation: Node | None) -> Members:
 
 
 def is_value(script: TypeScriptModule, annotation: Node | None) -> bool:
-    """Whether a type is text, a number, a list and the like, so that an object of the parameters cannot be meant."""
+    """
+    Say whether a type is text, a number, a list and the like, so that an object of the parameters cannot be meant.
+    """
     if annotation is None:
         return False
     left = list(annotation.named_children)
@@ -96,7 +98,7 @@ def is_value(script: TypeScriptModule, annotation: Node | None) -> bool:
 
 
 def function_type(script: TypeScriptModule, annotation: Node | None) -> Node | None:
-    """The type of a function that an annotation comes down to, through brackets and the script's own aliases."""
+    """Return the type of a function that an annotation comes down to, through brackets and the script's own aliases."""
     node = annotation
     for _ in range(_HOPS):
         if node is None or node.type == "function_type":
@@ -138,7 +140,7 @@ def _read(script: TypeScriptModule, body: list[Node], found: dict[str, bool], pa
 
 
 def key_of(script: TypeScriptModule, node: Node) -> str | None:
-    """A property's name; None where it is computed, or written with escapes."""
+    """Return a property's name; None where it is computed, or written with escapes."""
     if node.type == "computed_property_name":
         return None
     text = script.text(node)
@@ -147,12 +149,12 @@ def key_of(script: TypeScriptModule, node: Node) -> str | None:
 
 
 def pattern_key(script: TypeScriptModule, part: Node) -> str | None:
-    """The key of one part of an object's pattern; None for what has none, or one that is made."""
+    """Return the key of one part of an object's pattern; None for what has none, or one that is made."""
     return None if part.type in ("rest_pattern", "comment") else key_of(script, key_and_default(part)[0])
 
 
 def key_and_default(part: Node) -> tuple[Node, bool]:
-    """The key of one part of `{ a, b = 1, c: d, e: f = 2 }`, and whether it has a default."""
+    """Return the key of one part of `{ a, b = 1, c: d, e: f = 2 }`, and whether it has a default."""
     if part.type == "object_assignment_pattern":
         return part.child_by_field_name("left") or part, True
     value = part.child_by_field_name("value")

@@ -76,7 +76,7 @@ class EntryMatch(NamedTuple):
 
 def exporting(source: str, name: str) -> str:
     """
-    The script with its function exported, on a line of its own at the end where that has to be added.
+    Return the script with its function exported, on a line of its own at the end where that has to be added.
 
     As it is where the source cannot be read in time; wrong syntax is read as far as it goes. Raises
     SandboxUnavailableError.
@@ -163,7 +163,7 @@ class TypeScriptModule:
         return self._exported
 
     def function(self, name: str) -> EntryMatch | None:
-        """The function to call, or what may be one. Something that certainly is no function is none of it."""
+        """Return the function to call, or what may be one. Something that certainly is no function is none of it."""
         places: tuple[tuple[How, Node | None], ...] = (
             ("named", self._exported.get(name)),
             ("default", self._exported.get("default") if name in ("evaluate", "aggregate") else None),
@@ -175,7 +175,7 @@ class TypeScriptModule:
         return None
 
     def text(self, node: Node, limit: int | None = None) -> str:
-        """What stands in the source, the first `limit` bytes of it."""
+        """Return what stands in the source, the first `limit` bytes of it."""
         end = node.end_byte if limit is None else min(node.end_byte, node.start_byte + limit)
         return self._data[node.start_byte : end].decode(errors="replace")
 
@@ -185,16 +185,16 @@ class TypeScriptModule:
         return node.start_point.row + 1, len(before.decode(errors="replace")) + 1
 
     def resolved(self, node: Node) -> Node:
-        """What stands inside of casts and brackets, and behind other names, as far as one may look."""
+        """Return what stands inside of casts and brackets, and behind other names, as far as one may look."""
         return self._way(node)[-1]
 
     def returned(self, function: Node) -> Node | None:
-        """The function that a function makes; None for one that makes none."""
+        """Return the function that a function makes; None for one that makes none."""
         made = self.result_of(function)[0]
         return made if made is not None and made.type in FUNCTIONS else None
 
     def result_of(self, function: Node) -> tuple[Node | None, dict[str, Node]]:
-        """What a function returns at its end, as far as the text tells it, and what is defined in it by name."""
+        """Return what a function returns at its end, as far as the text tells it, and what is defined in it by name."""
         body = function.child_by_field_name("body")
         inner: dict[str, Node] = {}
         node = body
@@ -232,7 +232,7 @@ class TypeScriptModule:
         return way
 
     def annotation(self, node: Node) -> Node | None:
-        """The type that is written for what stands there from outside, as in `Found.annotation`."""
+        """Return the type that is written for what stands there from outside, as in `Found.annotation`."""
         found = None
         for each in self._way(node):
             found = self._annotated.get(each.id, found)

@@ -43,12 +43,13 @@ _COMMON_JS = ("module.exports", "exports.evaluate", "module.exports.evaluate")
 
 def read_typescript(source: str, where: str) -> Signature:
     """
-    The parameters of the `evaluate` that the script exports or defines.
+    Return the parameters of the `evaluate` that the script exports or defines.
 
     A destructured object gives its keys. One parameter of another kind is given the object, whose type says what is
     in it. Several parameters are given by position.
 
-    Raises EvaluatorError, and SandboxUnavailableError where the parser is not installed.
+    Raises:
+        EvaluatorError, SandboxUnavailableError: Where the parser is not installed.
     """
     script = read_script(source, where)
     found, whole_dataset = script.function(NAME), aggregate_in(script)
@@ -79,7 +80,7 @@ def read_script(source: str, where: str) -> TypeScriptModule:
 
 
 def aggregate_in(script: TypeScriptModule) -> Node | None:
-    """The function `aggregate(results, …)`. One that does not take `results` first is the script's own."""
+    """Return the function `aggregate(results, …)`. One that does not take `results` first is the script's own."""
     found = script.function(AGGREGATE)
     if found is None or found.node.type not in FUNCTIONS:
         return None
@@ -132,7 +133,7 @@ class _Formal(NamedTuple):
 def parameters_of(
     script: TypeScriptModule, function: Node, where: str, name: str, annotation: Node | None = None
 ) -> tuple[tuple[Parameter, ...], bool]:
-    """The parameters of the function `name`, and whether it takes any. Raises EvaluatorError."""
+    """Return the parameters of the function `name`, and whether it takes any. Raises EvaluatorError."""
     found = _parameters(script, function, where, name, annotation)
     if len(found[0]) > MOST:
         raise EvaluatorError(f"{where}:{_line(function)}: `{name}` has more than {MOST} parameters")
@@ -175,7 +176,7 @@ def _parameters(
 
 
 def formals_of(function: Node) -> list[_Formal]:
-    """The parameters of a function as they are written."""
+    """Return the parameters of a function as they are written."""
     if alone := function.child_by_field_name("parameter"):
         return [_Formal(alone, None, False)]
     found = []
@@ -227,7 +228,9 @@ def _object(
 
 
 def unused_at(script: TypeScriptModule, function: Node) -> frozenset[int]:
-    """The places of the parameters by position that a function does nothing with; none if it uses none at all."""
+    """
+    Return the places of the parameters by position that a function does nothing with; none if it uses none at all.
+    """
     formals = formals_of(function)
     body = function.child_by_field_name("body")
     text = "" if body is None else script.text(body)
@@ -248,7 +251,7 @@ def unused_at(script: TypeScriptModule, function: Node) -> frozenset[int]:
 
 
 def gives_result(script: TypeScriptModule, function: Node, annotation: Node | None) -> bool:
-    """False for a function that returns nothing, or that what it is given is of some type."""
+    """Say whether a function may return something that is not what it is given."""
     outside = function_type(script, annotation)
     stated = function.child_by_field_name("return_type") or (outside and outside.child_by_field_name("return_type"))
     words = "" if stated is None else script.text(stated, 100).strip(": \n")
@@ -338,7 +341,7 @@ def _inside(script: TypeScriptModule, node: Node) -> tuple[Node, str] | None:
 
 
 def calls(script: TypeScriptModule) -> set[str]:
-    """The names of functions that a function of the script uses, other than its own."""
+    """Return the names of functions that a function of the script uses, other than its own."""
     found: set[str] = set()
     for name, node in script.bindings.items():
         if (function := script.resolved(node)).type in FUNCTIONS:
@@ -348,7 +351,7 @@ def calls(script: TypeScriptModule) -> set[str]:
 
 
 def description_of(script: TypeScriptModule, function: Node) -> str:
-    """What the script says of itself, or of this function."""
+    """Return what the script says of itself, or of this function."""
     return whole(_description(script, function))
 
 

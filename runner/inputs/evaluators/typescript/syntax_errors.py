@@ -34,7 +34,11 @@ class _Broken(NamedTuple):
 
 
 def problem(script: TypeScriptModule) -> SyntaxProblem | None:
-    """The first thing that is wrong with the syntax. What is TypeScript, though this parser cannot read it, is not."""
+    """
+    Return the first thing that is wrong with the syntax.
+
+    What is TypeScript, though this parser cannot read it, is not.
+    """
     for broken in _broken(script.root):
         if not _known_gap(script, broken):
             place, message = _explained(script, broken.node)

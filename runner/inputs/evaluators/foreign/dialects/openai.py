@@ -81,7 +81,7 @@ def _takes_two(module: ScriptModule, function: ModuleFunction) -> bool:
 
 
 def read_grader(text: str, where: str) -> DialectMatch:
-    """A grader that is JSON. Raises EvaluatorError for one that evalcell cannot run, by its name."""
+    """Return a grader that is JSON. Raises EvaluatorError for one that evalcell cannot run, by its name."""
     grader = _parsed(text, where)
     _check(grader, where, "the grader", 0)
     name = grader.get("name")

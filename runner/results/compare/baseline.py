@@ -67,7 +67,7 @@ class Baseline:
         return with_rows(compared, (self._base, self._new))
 
     def gates(self, complete: bool) -> tuple[GateResult, ...]:
-        """The result of the gate, if the request has it. `complete`: the dataset was read to its end."""
+        """Return the result of the gate, if the request has it. `complete`: the dataset was read to its end."""
         request, made = self._request, self.comparison
         if request.fail_if_worse is None:
             return ()
@@ -84,7 +84,7 @@ class Baseline:
 
 
 def baseline_of(request: RunRequest, evaluator: Evaluator, source: Source | None) -> Baseline | None:
-    """The request's baseline, read. Raises as `Baseline`, and InputError for a gate without one."""
+    """Return the request's baseline, read. Raises as `Baseline`, and InputError for a gate without one."""
     if source is not None:
         return Baseline(request, evaluator, source)
     if request.fail_if_worse is not None:
@@ -112,12 +112,15 @@ def worse_gate(
     allow_inconclusive: bool = False,
 ) -> GateResult:
     """
-    Judge a comparison. Raises InputError if it has no direction.
+    Judge a comparison.
 
     It fails if the new run is worse, in any output. It cannot be judged if there is not enough evidence (unless that is
     allowed), if more pairs failed or were lost than `max_failed` allows (without it, none), or if more abstained in the
     new run than `max_abstained` allows (without it, than in the base). Nor can it if a run did not finish, or if rows,
     the evaluator, an output or an input of the base are not those of the new run.
+
+    Raises:
+        InputError: If it has no direction.
     """
     ways = Setting("direction", "maximize"), Setting("direction", "minimize")
     refuse_undirected(made.direction, f"add {ways[0]} or {ways[1]}, or ")

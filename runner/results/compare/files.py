@@ -74,7 +74,7 @@ class Source(NamedTuple):
         }
 
     def info(self, side: Side) -> ComparedRun:
-        """Where the side comes from."""
+        """Return where the side comes from."""
         return ComparedRun(
             name=self.name,
             evaluators=tuple(safe(name) for name in side.evaluators),
@@ -88,7 +88,7 @@ class Source(NamedTuple):
 
 
 def outputs_of(directions: Mapping[str, Direction]) -> dict[str, OutputConfig]:
-    """The output configs, as far as the rows of a results file say them."""
+    """Return the output configs, as far as the rows of a results file say them."""
     return {name: Freeform(direction=direction) for name, direction in directions.items()}
 
 

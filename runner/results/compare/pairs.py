@@ -71,7 +71,8 @@ def compare_sides(
     """
     Compare all pairs. `configs` are the outputs' configs by name, those of the only or first output first.
 
-    Raises NotComparableError if no row pairs, or none carries a column that is asked for.
+    Raises:
+        NotComparableError: If no row pairs, or none carries a column that is asked for.
     """
     for side in (base, new):
         if len(side.evaluators) > 1:

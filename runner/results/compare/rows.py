@@ -41,7 +41,7 @@ def read_side(source: Source, wanted: Sequence[str] = ()) -> Side:
 
 
 def read_rows(source: Source, wanted: Mapping[int, str]) -> dict[int, dict[str, Any]]:
-    """The rows at these places, from 0, with their ids, as they are in the file."""
+    """Return the rows at these places, from 0, with their ids, as they are in the file."""
     found: dict[int, dict[str, Any]] = {}
     if not wanted:
         return {}
@@ -63,7 +63,7 @@ def read_rows(source: Source, wanted: Mapping[int, str]) -> dict[int, dict[str, 
 
 
 def source_rows(source: Source, wanted: Sequence[str] | None) -> Generator[Row, None, None]:
-    """All rows of a run; see `open_rows`. Raises NotComparableError."""
+    """Yield all rows of a run; see `open_rows`. Raises NotComparableError."""
     for file in source.files:
         with open_rows(file, wanted) as rows:
             yield from rows
@@ -79,7 +79,7 @@ def _lines_of(source: Source) -> Iterator[bytes | None]:
 @contextmanager
 def open_rows(path: Path, wanted: Sequence[str] | None, at: Collection[int] | None = None) -> Iterator[Iterator[Row]]:
     """
-    The rows of a results file, as objects of the keys that `.jsonl` has. `wanted` None: with all columns.
+    Open the rows of a results file, as objects of the keys that `.jsonl` has. `wanted` None: with all columns.
 
     With `at` the rows at these places alone, from 0; not of JSON Lines.
     """

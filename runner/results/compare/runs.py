@@ -88,13 +88,13 @@ def compare_sources(
     direction: Direction | None = None,
     strict: bool = False,
 ) -> Comparison:
-    """`compare_runs` of files that were found. Raises NotComparableError."""
+    """Compare files that were found, as `compare_runs` does. Raises NotComparableError."""
     compared, sides = _read(sources, wish, evaluator, direction)
     return _whole(compared, sides, sources, strict)
 
 
 def compare_with_flips(sources: tuple[Source, Source], wish: Wish, page: FlipPage) -> tuple[Comparison, Flips]:
-    """The comparison, and a page of the rows that flipped. Raises NotComparableError."""
+    """Return the comparison, and a page of the rows that flipped. Raises NotComparableError."""
     compared, sides = _read(sources, wish)
     found = find_flips(compared, sides)
     some = page.of(found)
@@ -169,7 +169,7 @@ def check_tolerance(tolerance: float) -> None:
 
 
 def unlike(made: Comparison) -> list[str]:
-    """In words: all that did not pair, or is another on the two sides."""
+    """Return in words all that did not pair, or is another on the two sides."""
     unpaired = made.unpaired
     found = [
         f"{rows_of(rows.count)} {words} ({', '.join(rows.ids[:3])}{' …' if rows.count > 3 else ''})"
@@ -306,18 +306,18 @@ class FlipPage(NamedTuple):
     rows: int = 20
 
     def of(self, found: Mapping[Flip, Sequence[Pair]]) -> list[tuple[Flip, Pair]]:
-        """Those of the page."""
+        """Return those of the page."""
         kinds = FLIPS if self.flip is None else (self.flip,)
         every = chain.from_iterable(((flip, pair) for pair in found.get(flip, ())) for flip in kinds)
         return list(islice(every, self.first, self.first + min(self.rows, MOST)))
 
     def total(self, counts: Mapping[Flip, int]) -> int:
-        """Of all pages."""
+        """Return the number of rows of all pages."""
         return sum(counts.values()) if self.flip is None else counts.get(self.flip, 0)
 
 
 def find_flips(compared: ComparisonPlaces, sides: tuple[Side, Side]) -> dict[Flip, list[Pair]]:
-    """The pairs that flipped, by kind: those that changed most first, else in the order of the base."""
+    """Return the pairs that flipped, by kind: those that changed most first, else in the order of the base."""
     base, new = sides
     a, b = base.outputs[""], new.outputs[""]
     sign = {"maximize": 1, "minimize": -1}.get(compared.comparison.direction, 0)

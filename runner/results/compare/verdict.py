@@ -36,7 +36,7 @@ class Pairs(NamedTuple):
 
 
 def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[str, Any]:
-    """The fields of a `Difference` that depend on scores alone."""
+    """Return the fields of a `Difference` that depend on scores alone."""
     differences = [difference(b, n) for b, n in zip(pairs.base, pairs.new, strict=True)]
     up, down = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     wins, losses = (down, up) if direction == "minimize" else (up, down)
@@ -73,7 +73,7 @@ def judge(
     found: Interval | None, pairs: Pairs, changed: int, direction: Direction, tolerance: float
 ) -> tuple[Verdict, str]:
     """
-    The verdict, and what to know beside it.
+    Return the verdict, and what to know beside it.
 
     Worse: the whole interval is beyond the tolerance. Better: all of it is above 0, with enough rows that changed. No
     worse: all of it is within the tolerance, or above. Else there is not enough evidence.

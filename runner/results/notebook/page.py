@@ -29,7 +29,7 @@ _CELL = f"text-align:left;vertical-align:top;padding:2px 12px 2px 0;{_LINE};over
 
 
 def report_html(summary: Summary, shown: ShownRows) -> str:
-    """The summary, the distribution of scores and labels, and the rows to look at first."""
+    """Return the summary, the distribution of scores and labels, and the rows to look at first."""
     parts = [_head(summary), _outcomes(summary), _problems(summary)]
     for name, stats in overview.outputs(summary).items():
         parts += [_stats(name, stats), _histogram(stats.histogram), _labels(stats)]

@@ -70,6 +70,6 @@ class NotebookBar:
 
 
 def in_notebook() -> bool:
-    """True in a cell of a notebook; in a terminal's IPython it is False."""
+    """Return true in a cell of a notebook; in a terminal's IPython it is False."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")

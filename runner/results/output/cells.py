@@ -18,7 +18,7 @@ _QUOTED = re.compile('[",;\r\n]')
 
 
 def cell(value: object) -> str:
-    """A value as it stands between two commas of a line."""
+    """Return a value as it stands between two commas of a line."""
     if value is None:
         return ""
     text = escape_cell(value) if isinstance(value, str) else str(value)
@@ -26,7 +26,9 @@ def cell(value: object) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """The text itself, or after an apostrophe its escaped form, which no spreadsheet splits, and no terminal obeys."""
+    """
+    Return the text itself, or after an apostrophe its escaped form, which no spreadsheet splits, and no terminal obeys.
+    """
     if not _is_risky(text):
         return text
     return "'" + _ESCAPED.sub(_code, text)

@@ -72,9 +72,12 @@ class ResultsFiles:
 
     async def open(self, layout: Layout, kept: tuple[int, int] | None = None) -> None:
         """
-        Create the files. Raises OutputError, and WriteError where there is no room.
+        Create the files.
 
         `kept` are the bytes and rows with which a file in JSON lines begins, and which stay.
+
+        Raises:
+            OutputError, WriteError: Where there is no room.
         """
         self._layout = layout
         for path in self._paths:
@@ -178,7 +181,7 @@ def check_place(named: str, path: str, inputs: Sequence[str]) -> None:
 
 
 def same_file(a: str, b: str) -> bool:
-    """True if both paths are, or would be, the same file."""
+    """Return true if both paths are, or would be, the same file."""
     try:
         return os.path.samefile(a, b)
     except OSError:
@@ -201,7 +204,7 @@ def replace_file(place: Path, text: str) -> None:
 
 
 def write_error(path: str, error: OSError) -> WriteError:
-    """What became of a file that is written at once."""
+    """Return what became of a file that is written at once."""
     return WriteError(f"{path} could not be written ({why(error)}); make room, or choose another")
 
 

@@ -36,12 +36,12 @@ _PART = re.compile(r"\d{5,}|ids", re.ASCII)
 
 
 def is_folder(path: str) -> bool:
-    """True if `-o` means a folder: it is one, or ends with a separator."""
+    """Return true if `-o` means a folder: it is one, or ends with a separator."""
     return path.endswith((os.sep, os.altsep or os.sep)) or os.path.isdir(path)
 
 
 def part_name(number: int) -> str:
-    """The name of a part's folder; parts count from 1."""
+    """Return the name of a part's folder; parts count from 1."""
     return f"{number:05}"
 
 
@@ -115,11 +115,14 @@ class ResultsFolder:
 
     def resume(self, prepared: PreparedRun, digests: Digests, total: int | None) -> ResumableRun | None:
         """
-        The run in the folder, which is to go on; None if nothing was begun. Raises OutputError.
+        Return the run in the folder, which is to go on; None if nothing was begun.
 
         `total` is the number of rows, where it is known.
 
         From now on no other run writes there, until `release`.
+
+        Raises:
+            OutputError: It cannot be written there.
         """
         from runner.results.output.resume import find_resumed  # here: most runs begin anew
 
@@ -136,9 +139,13 @@ class ResultsFolder:
 
     async def open(self, manifest: Mapping[str, Any], lock: str | None, layout: Layout) -> None:
         """
-        Make the folder if it is missing, empty the rows and write the rest. Raises OutputError and WriteError.
+        Make the folder if it is missing, empty the rows and write the rest.
 
         Of a run that goes on the rows stay, and the manifest until `go_on`.
+
+        Raises:
+            OutputError: It cannot be written there.
+            WriteError: It cannot be written.
         """
         self._rows = await DaemonCall(self._make, "evalcell-folder").get()
         if self._resumed is not None:
@@ -150,7 +157,7 @@ class ResultsFolder:
         await DaemonCall(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
     async def go_on(self, manifest: Mapping[str, Any], lock: str | None) -> None:
-        """All that the folder has was found to be right: its run goes on. Raises WriteError."""
+        """Let the folder's run go on: all that it has was found to be right. Raises WriteError."""
         await DaemonCall(lambda: self._begin(manifest, lock), "evalcell-folder").get()
 
     def add(self, results: Sequence[Result]) -> None:
@@ -167,9 +174,12 @@ class ResultsFolder:
 
     def end(self, manifest: Mapping[str, Any]) -> None:
         """
-        Replace the first manifest by the last one, completely or not at all. Raises WriteError.
+        Replace the first manifest by the last one, completely or not at all.
 
         Where the folder was never begun nothing is written, and nothing is begun after it.
+
+        Raises:
+            WriteError: It cannot be written.
         """
         with self._writing:
             self._over = True

@@ -23,7 +23,7 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def take(self) -> None:
-        """Raises OutputError if another run has it. Safe twice. Where a folder cannot be locked, nothing is done."""
+        """Raise OutputError if another run has it. Safe twice. Where a folder cannot be locked, nothing is done."""
         if self._descriptor is not None or sys.platform == "win32":
             return
         descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -23,7 +23,7 @@ _INSTALL = {
 
 
 def to_pandas(results: Sequence[Result], outputs: Mapping[str, Stats]) -> Any:
-    """The results as a pandas data frame. Raises InputError without pandas."""
+    """Return the results as a pandas data frame. Raises InputError without pandas."""
     pd = _library("pandas", "to_pandas")
     own, kept = _columns(results, outputs)
     made = {
@@ -35,7 +35,7 @@ def to_pandas(results: Sequence[Result], outputs: Mapping[str, Stats]) -> Any:
 
 
 def to_polars(results: Sequence[Result], outputs: Mapping[str, Stats]) -> Any:
-    """The results as a polars data frame. Raises InputError without polars."""
+    """Return the results as a polars data frame. Raises InputError without polars."""
     pl = _library("polars", "to_polars")
     own, kept = _columns(results, outputs)
     made = [
@@ -47,7 +47,7 @@ def to_polars(results: Sequence[Result], outputs: Mapping[str, Stats]) -> Any:
 
 
 def to_arrow(results: Sequence[Result], outputs: Mapping[str, Stats]) -> Any:
-    """The results as a pyarrow table. Raises InputError without pyarrow."""
+    """Return the results as a pyarrow table. Raises InputError without pyarrow."""
     pa = _library("pyarrow", "to_arrow")
     own, kept = _columns(results, outputs)
     types = {"f": pa.float64(), "i": pa.int64(), "b": pa.bool_()}

@@ -30,9 +30,12 @@ def refuse_links(folder: Path, files: Iterable[str], folders: Iterable[str] = ()
 
 def open_own(path: str, flags: int) -> int:
     """
-    An opener: the file itself, emptied only once it is known to be no link of any kind. Raises OSError.
+    Return an opener: the file itself, emptied only once it is known to be no link of any kind.
 
     What another process puts in its place after `refuse_links` is not followed either.
+
+    Raises:
+        OSError: The system refused.
     """
     descriptor = os.open(
         path, (flags & ~os.O_TRUNC) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666

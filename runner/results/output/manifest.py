@@ -29,7 +29,7 @@ _READ = [name for name in FileSettings.model_fields if name in SETTINGS]
 
 def start_manifest(prepared: PreparedRun, lock: str, digests: Digests = _NONE) -> dict[str, Any]:
     """
-    The manifest of a run that goes on, and of one that was killed. Its sandbox is open.
+    Return the manifest of a run that goes on, and of one that was killed. Its sandbox is open.
 
     `lock` is the path at which the sandbox's lock is kept. Of variables it has the names alone.
     """
@@ -56,7 +56,7 @@ def resume_manifest(
     old: dict[str, Any], prepared: PreparedRun, lock: str, digests: Digests, *, opened: bool
 ) -> dict[str, Any]:
     """
-    The manifest of a run that goes on, from the one that it left. `opened`: its sandbox was needed again.
+    Return the manifest of a run that goes on, from the one that it left. `opened`: its sandbox was needed again.
 
     The old one may be somebody else's: it says whether there is a lock, and never where; `lock` is its place.
     """
@@ -67,7 +67,9 @@ def resume_manifest(
 
 
 def conditions(prepared: PreparedRun, digests: Digests) -> dict[str, Any]:
-    """What decides the rows' results, but for the sandbox's identity and lock, which are known once it is open."""
+    """
+    Return what decides the rows' results, but for the sandbox's identity and lock, which are known once it is open.
+    """
     request, evaluator, sandbox = prepared.request, prepared.evaluator, prepared.sandbox
     config = sandbox.config
     return {
@@ -113,7 +115,7 @@ def finish_manifest(
     error: str | None = None,
 ) -> dict[str, Any]:
     """
-    The manifest of a run that is over, from that of its beginning, `seconds` ago by `elapsed`.
+    Return the manifest of a run that is over, from that of its beginning, `seconds` ago by `elapsed`.
 
     `error` is what it failed with. The end is counted from the beginning: the machine's date may have been set
     meanwhile.
@@ -125,18 +127,20 @@ def finish_manifest(
 
 
 def seconds_since(started: str) -> float:
-    """Seconds since a time that a manifest has; none if the machine's date was set back."""
+    """Return the seconds since a time that a manifest has; none if the machine's date was set back."""
     return max(0.0, (_now() - datetime.fromisoformat(started)).total_seconds())
 
 
 def monotonic_seconds() -> float:
-    """Seconds of a monotonic clock, which includes the time that the machine sleeps if the system has such a clock."""
+    """
+    Return the seconds of a monotonic clock; it counts the time that the machine sleeps if the system has such a clock.
+    """
     asleep_too = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if asleep_too is None else time.clock_gettime(asleep_too)
 
 
 def command(prepared: PreparedRun, lock: str | None) -> str:
-    """The command that repeats the run, without its options for output."""
+    """Return the command that repeats the run, without its options for output."""
     return shlex.join(_words(prepared, lock))
 
 
@@ -148,7 +152,7 @@ def _words(prepared: PreparedRun, lock: str | None) -> list[str]:
 
 
 def setting_words(door: str, request: RunRequest, lock: str | None) -> list[str]:
-    """The options of a command that give a request its settings, but for the sandbox's name."""
+    """Return the options of a command that give a request its settings, but for the sandbox's name."""
     words: list[str] = []
     for name in settings_of(door):
         setting, held = SETTINGS[name], value_of(name)

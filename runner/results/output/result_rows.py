@@ -18,7 +18,7 @@ _LINE_OR_CONTROL = re.compile("[\x80-\x9f\u2028\u2029]")
 
 def as_row(result: Result, layout: Layout) -> Row:
     """
-    A result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept.
+    Return a result as a row of a file: these keys, in this order; `outputs` only if there are several, `row` if kept.
 
     `repeat`, `cached` and `direction` are there if the layout has them.
     """

@@ -59,7 +59,7 @@ class ResumableRun(StoredRun):
         self._path = rows
 
     def check(self, sandbox: Sandbox) -> None:
-        """Raises ResumeError unless the sandbox and its packages are those of the beginning."""
+        """Raise ResumeError unless the sandbox and its packages are those of the beginning."""
         if sandbox.identity != self.identity:
             raise change_error(self.folder, [_was("the sandbox", self.identity, sandbox.identity)])
         if sandbox.lock is not None and sandbox.config.lock is None and sandbox.lock != self._lock():
@@ -73,7 +73,7 @@ class ResumableRun(StoredRun):
         return None if lock is None else read_bounded("the lock", str(self._path.parent / LOCK), _LOCK_BYTES)
 
     def refuse_more(self) -> None:
-        """A row is not known. Raises ResumeError if the run was finished."""
+        """Refuse a row that is not known. Raises ResumeError if the run was finished."""
         if self.finished:
             raise ResumeError(f"{self.folder} is finished, and the dataset has more rows now; {ANEW}")
 
@@ -82,9 +82,12 @@ def find_resumed(
     folder: str, manifest: Path, rows: Path, prepared: PreparedRun, digests: Digests, total: int | None = None
 ) -> ResumableRun | None:
     """
-    What can be resumed; None where nothing was begun. Raises ResumeError if it is not the same run, or not intact.
+    Return what can be resumed; None where nothing was begun.
 
     `total` is the number of rows, where it is known.
+
+    Raises:
+        ResumeError: If it is not the same run, or not intact.
     """
     if prepared.dataset is not None and digests.dataset is None and digests.stamp is None:
         named = (
@@ -134,7 +137,7 @@ def _results_of(manifest: dict[str, Any]) -> int | None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest, with the parts that are used. Raises ResumeError."""
+    """Return the manifest, with the parts that are used. Raises ResumeError."""
     where = printable(whole(str(path)))
     try:
         data = read_regular(path, _MANIFEST_BYTES + 1)
@@ -170,7 +173,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def changes(old: dict[str, Any], prepared: PreparedRun, digests: Digests, others: Sequence[str] = ()) -> Iterator[str]:
-    """What is not as it was, in words. `others` are the names of the dataset's files that are not."""
+    """Yield what is not as it was, in words. `others` are the names of the dataset's files that are not."""
     new = conditions(prepared, digests)
     name = old["sandbox"]["sandbox"].partition("/")[0]
     if name != prepared.sandbox.name:

@@ -52,7 +52,7 @@ class Layout(NamedTuple):
     """As `direction_of` has it."""
 
     def names(self) -> list[str]:
-        """The names of the dataset's columns in the file: one that is taken gets `row.` in front."""
+        """Return the names of the dataset's columns in the file: one that is taken gets `row.` in front."""
         used = {*RESERVED_COLUMNS, *self.own, DIRECTION, *(f"{name}.{part}" for name in self.outputs for part in PARTS)}
         found = []
         for name in (*self.columns, *([OTHERS] if self.others else [])):
@@ -63,7 +63,7 @@ class Layout(NamedTuple):
         return found
 
     def cells(self, row: Mapping[str, Any]) -> list[str | None]:
-        """The values of these columns: text as it is, None for null, anything else as JSON."""
+        """Return the values of these columns: text as it is, None for null, anything else as JSON."""
         found = [text_cell(row.get(name)) for name in self.columns]
         if self.others:
             own = dict.fromkeys(self.columns)
@@ -76,7 +76,11 @@ PLAIN = Layout()
 
 
 def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool, also: Layout = PLAIN) -> Layout:
-    """`complete`: no row has other columns. `also`: what each result says beside what all do."""
+    """
+    Return the columns of all rows.
+
+    `complete`: no row has others. `also`: what each result says beside what all do.
+    """
     few = tuple(dict.fromkeys(columns))[:MOST]
     several = tuple(outputs) if len(outputs) > 1 else ()
     others = not complete or len(few) < len(set(columns))
@@ -84,13 +88,17 @@ def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool, also:
 
 
 def run_layout(prepared: PreparedRun) -> Layout:
-    """What each result of this run says beside what all do."""
+    """Return what each result of this run says beside what all do."""
     request, direction = prepared.request, direction_of(prepared.evaluator.configs)
     return Layout(repeats=request.repeat > 1, cached=request.cache, direction=direction)
 
 
 def direction_of(outputs: Mapping[str, OutputConfig] | Mapping[str, Stats]) -> str | dict[str, str] | None:
-    """Which scores are better, as each result says it: of several outputs by name. None where it is not known."""
+    """
+    Return which scores are better, as each result says it: of several outputs by name.
+
+    None where it is not known.
+    """
     found = {name: output.direction for name, output in outputs.items()}
     if {*found.values()} <= {"none"}:
         return None
@@ -98,7 +106,7 @@ def direction_of(outputs: Mapping[str, OutputConfig] | Mapping[str, Stats]) -> s
 
 
 def directions(value: Any) -> dict[str, Direction]:
-    """The same by output, out of a results file; none where it says nothing of the kind."""
+    """Return the same by output, out of a results file; none where it says nothing of the kind."""
     if isinstance(value, str) and value.startswith("{"):  # a cell of a table
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
@@ -111,7 +119,11 @@ def directions(value: Any) -> dict[str, Direction]:
 
 
 def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the dataset that a row of results carries. In a table they stand beside the result's own."""
+    """
+    Return the columns of the dataset that a row of results carries.
+
+    In a table they stand beside the result's own.
+    """
     kept = row.get("row")
     if isinstance(kept, dict):
         return dict(kept)

@@ -97,9 +97,12 @@ class Outputs:
 
     def resume(self, prepared: PreparedRun, total: int | None) -> ResumableRun | None:
         """
-        The run in the folder, which is to go on; None if nothing was begun there. Raises OutputError.
+        Return the run in the folder, which is to go on; None if nothing was begun there.
 
         `total` is the number of rows, where it is known.
+
+        Raises:
+            OutputError: It cannot be written there.
         """
         if self._folder is None:
             raise OutputError(
@@ -116,10 +119,14 @@ class Outputs:
 
     async def begin(self, prepared: PreparedRun, layout: Layout, identity: str | None = None) -> None:
         """
-        Create all of it; `layout` is that of tables. Raises OutputError and WriteError.
+        Create all of it; `layout` is that of tables.
 
         The sandbox is open, but for a run that goes on, or whose scores may all be kept: then `identity` is that of
         the sandbox. The folder of a finished run stays as it is.
+
+        Raises:
+            OutputError: It cannot be written there.
+            WriteError: It cannot be written.
         """
         if self._saved is not None:
             await self._saved.begin(identity or prepared.sandbox.identity)
@@ -143,7 +150,12 @@ class Outputs:
             self._manifest = manifest
 
     async def go_on(self, prepared: PreparedRun) -> None:
-        """The sandbox is open only now, as a row is not known; what a folder has is right. Raises WriteError."""
+        """
+        Go on with a sandbox that is open only now, as a row is not known; what a folder has is right.
+
+        Raises:
+            WriteError: It cannot be written.
+        """
         if self._folder is None or self._digests is None or self._manifest is None:
             return
         found = await self._digests.get()
@@ -167,7 +179,7 @@ class Outputs:
             self._saved.add(results)
 
     async def room(self) -> None:
-        """To be awaited after each `add`: waits for what is too slow. Raises WriteError."""
+        """Wait for what is too slow; to be awaited after each `add`. Raises WriteError."""
         await self._files.room()
         if self._folder is not None:
             await self._folder.room()

@@ -50,7 +50,7 @@ class StoredScore(Model):
     outputs: dict[str, Score] = Field(default_factory=dict)
 
     def result(self, row: Row, evaluator: Evaluator, sandbox: str, *, cached: bool) -> Result:
-        """The result of this row, without the columns that it keeps."""
+        """Return the result of this row, without the columns that it keeps."""
         return Result.trusted(
             {
                 "id": row.id,
@@ -93,7 +93,7 @@ class RowsPrefix(NamedTuple):
 
 
 def whole_lines(path: Path) -> RowsPrefix:
-    """The file up to its last line feed. Raises OSError."""
+    """Return the file up to its last line feed. Raises OSError."""
     size = rows = at = 0
     with open_regular(path) as file:
         while block := file.read(_BLOCK):
@@ -105,7 +105,7 @@ def whole_lines(path: Path) -> RowsPrefix:
 
 
 def whole_batches(path: Path, kept: RowsPrefix, evaluator: Evaluator, most: int, repeat: int) -> RowsPrefix:
-    """The part of it with whole batches of rows that share their state. Raises ResumeError and OSError."""
+    """Return the part of it with whole batches of rows that share their state. Raises ResumeError and OSError."""
     batches, found = SharedBatches(most, least_rows(evaluator)), RowsPrefix()
     for number, (end, row) in enumerate(stored_rows(path, kept, evaluator), 1):
         if row.repeat == repeat and batches.add(row.error is not None and row.error.kind == "mapping"):
@@ -114,7 +114,7 @@ def whole_batches(path: Path, kept: RowsPrefix, evaluator: Evaluator, most: int,
 
 
 def stored_rows(path: Path, kept: RowsPrefix, evaluator: Evaluator) -> Iterator[tuple[int, StoredRow]]:
-    """Each row with the place where its line ends. Raises ResumeError for what is no row of the evaluator."""
+    """Yield each row with the place where its line ends. Raises ResumeError for what is no row of the evaluator."""
     with open_regular(path) as file:
         for number in range(1, kept.rows + 1):
             where = place(path, number)
@@ -125,7 +125,7 @@ def stored_rows(path: Path, kept: RowsPrefix, evaluator: Evaluator) -> Iterator[
 
 
 def place(path: Path, line: int) -> str:
-    """A line of the file, for messages."""
+    """Return a line of the file, for messages."""
     return f"{printable(whole(os.fspath(path)))}:{line}"
 
 
@@ -149,7 +149,11 @@ def _row(line: bytes, where: str, evaluator: Evaluator) -> StoredRow:
 
 
 def contradiction(row: StoredScore, outputs: Mapping[str, OutputConfig], dialect: str | None = None) -> str | None:
-    """Why no run can have written the row. A script of a dialect names its outputs itself, if its header does not."""
+    """
+    Return why no run can have written the row.
+
+    A script of a dialect names its outputs itself, if its header does not.
+    """
     bad, error = row.outcome in ("failed", "lost"), row.error
     if bad is (error is None) or (error is not None and (error.kind == "lost") is not (row.outcome == "lost")):
         return f"the outcome is {row.outcome}, and the error {describe(error and error.kind)}"

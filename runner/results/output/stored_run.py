@@ -46,7 +46,7 @@ class StoredRun:
         self._parts = parts
 
     def find(self, row: Row) -> Result | None:
-        """The row's result, if it is there. Raises ResumeError if it is another row's, or none at all."""
+        """Return the row's result, if it is there. Raises ResumeError if it is another row's, or none at all."""
         if self._found == self.rows or self.identity is None:
             return None
         self._found += 1
@@ -64,7 +64,7 @@ class StoredRun:
         return result
 
     def check(self, sandbox: Sandbox) -> None:
-        """Raises ResumeError unless the sandbox is that of the beginning."""
+        """Raise ResumeError unless the sandbox is that of the beginning."""
         if self.identity is not None and sandbox.identity != self.identity:
             raise ResumeError(
                 f"the run cannot go on: the sandbox was {self.identity} and is {sandbox.identity}; {self._again}"
@@ -77,7 +77,7 @@ class StoredRun:
         """Nothing: the files have it."""
 
     def end(self) -> None:
-        """Raises ResumeError if there are more results than rows."""
+        """Raise ResumeError if there are more results than rows."""
         if self._found < self.rows:
             try:
                 where = next(self._stored)[0]

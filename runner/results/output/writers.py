@@ -43,7 +43,7 @@ class Writer(ABC, Generic[E]):
 
     @abstractmethod
     def encode(self, row: Row) -> tuple[E, int]:
-        """A row as `write` wants it, and about how many characters it holds. For any thread."""
+        """Return a row as `write` wants it, and about how many characters it holds. For any thread."""
 
     @abstractmethod
     def write(self, rows: Sequence[E]) -> None:

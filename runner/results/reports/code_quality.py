@@ -21,7 +21,7 @@ _TEXT = 1000
 
 
 def code_quality(contents: Sequence[Part]) -> str:
-    """The report of these runs and comparisons: a JSON array."""
+    """Return the report of these runs and comparisons: a JSON array."""
     found = [finding for content in contents for finding in _of(content)]
     return json.dumps(list({finding["fingerprint"]: finding for finding in found}.values()), indent=1) + "\n"
 

@@ -16,24 +16,24 @@ CHIPS = {"better": "done", "no worse": "done", "worse": "failed", "not enough ev
 
 
 def signed_number(value: float | None) -> str:
-    """A difference with its sign, in four digits."""
+    """Return a difference with its sign, in four digits."""
     return "" if value is None else f"{value:+.4g}" if value else "0"
 
 
 def interval(found: Difference) -> str:
-    """The interval of the difference, or nothing."""
+    """Return the interval of the difference, or nothing."""
     if found.ci_low is None or found.ci_high is None:
         return ""
     return f"{signed_number(found.ci_low)} to {signed_number(found.ci_high)}"
 
 
 def verdict(found: Difference) -> str:
-    """The verdict, or that there is none."""
+    """Return the verdict, or that there is none."""
     return found.verdict or "no verdict"
 
 
 def sentence(made: Comparison) -> str:
-    """The comparison in one line."""
+    """Return the comparison in one line."""
     if made.mean_difference is None:
         return made.reason or "there is nothing to compare"
     between = interval(made)
@@ -45,7 +45,7 @@ def sentence(made: Comparison) -> str:
 
 
 def facts(made: Comparison) -> Iterator[tuple[str, str]]:
-    """The figures beside the verdict, by name."""
+    """Yield the figures beside the verdict, by name."""
     yield "base mean", _mean(made.base_mean)
     yield "new mean", _mean(made.new_mean)
     yield "difference", signed_number(made.mean_difference)
@@ -68,7 +68,7 @@ def facts(made: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def lines(made: Comparison) -> list[str]:
-    """What did not pair or is another on the two sides, and notes."""
+    """Return what did not pair or is another on the two sides, and notes."""
     from runner.results.compare.runs import unlike
 
     found = unlike(made)
@@ -87,13 +87,13 @@ COLUMNS = ("pairs", "base", "new", "difference", "95 % interval")
 
 
 def cells(part: Difference) -> list[str]:
-    """The figures of a row in such a table."""
+    """Return the figures of a row in such a table."""
     means = [_mean(mean) for mean in (part.base_mean, part.new_mean)]
     return [f"{part.compared:,}", *means, signed_number(part.mean_difference), interval(part)]
 
 
 def tables(made: Comparison) -> Iterator[tuple[str, dict[str, Difference]]]:
-    """Figures for parts of the comparison, each table with the name of what it is by."""
+    """Yield figures for parts of the comparison, each table with the name of what it is by."""
     if made.outputs:
         yield "output", made.outputs
     if made.by:
@@ -101,7 +101,7 @@ def tables(made: Comparison) -> Iterator[tuple[str, dict[str, Difference]]]:
 
 
 def labels(made: Comparison, most: int) -> Iterator[tuple[str, str, int]]:
-    """The first changes of labels, told apart where they look alike: before, now, and in how many rows."""
+    """Yield the first changes of labels, told apart where they look alike: before, now, and in how many rows."""
     some = made.labels[:most]
     words = iter(labels_apart([label for one in some for label in (one.base, one.new)], 80))
     for one in some:

@@ -103,7 +103,7 @@ Part: TypeAlias = "RunContent | Comparison"
 
 
 def with_comparisons(parts: Sequence[Part]) -> list[Part]:
-    """The parts, and after each run its comparison with its baseline."""
+    """Return the parts, and after each run its comparison with its baseline."""
     found: list[Part] = []
     for part in parts:
         found.append(part)
@@ -113,7 +113,7 @@ def with_comparisons(parts: Sequence[Part]) -> list[Part]:
 
 
 def name_of(part: Part) -> str:
-    """The name under which a report shows it."""
+    """Return the name under which a report shows it."""
     if isinstance(part, RunContent):
         return part.name
     names = dict.fromkeys((*part.new.evaluators, *part.base.evaluators))
@@ -121,7 +121,7 @@ def name_of(part: Part) -> str:
 
 
 def distinct(contents: Sequence[Part]) -> list[str]:
-    """The names of the parts, with a number after one that an earlier run has."""
+    """Return the names of the parts, with a number after one that an earlier run has."""
     counts: dict[str, int] = {}
     names = []
     for content in contents:
@@ -132,7 +132,7 @@ def distinct(contents: Sequence[Part]) -> list[str]:
 
 
 def line_of(where: str) -> int | None:
-    """The line of a row's place; None for what has no lines."""
+    """Return the line of a row's place; None for what has no lines."""
     found = _LINE.search(where)
     return int(found[1]) if found else None
 
@@ -156,7 +156,7 @@ class ReportRows:
         self.listed: list[ListedRow] = []
 
     def located(self, cases: Iterable[Case]) -> Iterable[Case]:
-        """The cases; their lines are remembered until their results are added."""
+        """Return the cases; their lines are remembered until their results are added."""
         return self._remember(cases) if self._places else cases
 
     def _remember(self, cases: Iterable[Case]) -> Iterator[Case]:

@@ -23,7 +23,7 @@ _GATES = 500
 
 
 def junit(contents: Sequence[Part]) -> str:
-    """The report of these runs and comparisons."""
+    """Return the report of these runs and comparisons."""
     root = xml.Element("testsuites")
     for content, name in zip(contents, distinct(contents), strict=True):
         root.append(_suite(content, name) if isinstance(content, RunContent) else _comparison(content, name))

@@ -30,7 +30,7 @@ _DIFFERENCE = 100
 
 
 def markdown_report(parts: Sequence[Part], limit: int = LIMIT) -> str:
-    """The report of these runs and comparisons. It begins with a mark by which a comment is found again."""
+    """Return the report of these runs and comparisons. It begins with a mark by which a comment is found again."""
     contents = with_comparisons(parts)
     texts = [f"{mark(*map(name_of, parts))}\n"]
     left = limit - size(texts[0])

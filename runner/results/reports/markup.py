@@ -21,29 +21,29 @@ _MENTION = "@\u200b"
 
 
 def mark(*names: str) -> str:
-    """The comment by which a report of these runs is found again."""
+    """Return the comment by which a report of these runs is found again."""
     short = "+".join(_UNNAMED.sub("-", name[:80]).strip("-") or "run" for name in names)
     return f"<!-- evalcell:{short[:200]} -->"
 
 
 def html(text: str, limit: int) -> str:
-    """The text in HTML, on one line, cut."""
+    """Return the text in HTML, on one line, cut."""
     return escape(whole(printable(text, limit)))
 
 
 def code(text: str, limit: int) -> str:
-    """The text as HTML inside Markdown: no site looks for mentions, numbers of issues or emoji in `code`."""
+    """Return the text as HTML inside Markdown: no site looks for mentions, numbers of issues or emoji in `code`."""
     return f"<code>{html(text, limit).replace('@', _MENTION)}</code>" if text else ""
 
 
 def markdown(text: str, limit: int) -> str:
-    """The same within a line of Markdown: each mark is an entity, which is never one of Markdown."""
+    """Return the same within a line of Markdown: each mark is an entity, which is never one of Markdown."""
     short = whole(printable(text, limit)).strip()
     return f"<code>{_MARKS.sub(lambda mark: _entity(mark[0]), short)}</code>" if short else ""
 
 
 def pair(left: str, right: str, limit: int) -> str:
-    """A row of an HTML table inside Markdown with two texts."""
+    """Return a row of an HTML table inside Markdown with two texts."""
     return f"<tr><td>{code(left, limit)}</td><td>{code(right, limit)}</td></tr>"
 
 

@@ -9,7 +9,7 @@ END = 300
 
 
 def size(text: str) -> int:
-    """Characters as sites count them: some take one outside of Unicode's first plane for two."""
+    """Count characters as sites do: some take one outside of Unicode's first plane for two."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 

@@ -54,7 +54,9 @@ def read_parts(
     Read finished runs; with `compare` two of them, of which the comparison and the second one are the parts.
 
     `worst` rows have their texts, if the results carry them (`keep`). `failed` and `listed` say which rows are needed.
-    Raises InputError for what is no run.
+
+    Raises:
+        InputError: For what is no run.
     """
     if compare and len(paths) != 2:
         raise InputError(f"a comparison is of two runs, the base and the new one, and not of {len(paths)}")
@@ -81,7 +83,7 @@ def _folders(path: str | os.PathLike[str]) -> list[str]:
 
 
 def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bool) -> RunContent:
-    """One run. Raises InputError and NotComparableError."""
+    """Return one run. Raises InputError and NotComparableError."""
     every = source_rows(source, None)
     first = next(every, None)
     told = {} if first is None or isinstance(first[1], RowError) else directions(first[1].get(DIRECTION))
@@ -101,7 +103,9 @@ def read_run(source: Source, *, worst: int, show: Show, failed: bool, listed: bo
 
 
 def joined_rows(every: Iterable[Row]) -> Iterator[tuple[int | None, Result, dict[str, Any]]]:
-    """Each row of the dataset once, as a run counts them: its line, its result, and the columns that it carries."""
+    """
+    Yield each row of the dataset once, as a run counts them: its line, its result, and the columns that it carries.
+    """
     few: list[Result] = []
     line: int | None = None
     carried: dict[str, Any] = {}

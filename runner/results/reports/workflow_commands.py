@@ -24,7 +24,7 @@ _LONGEST = len(b"##teamcity")
 
 
 def in_job() -> bool:
-    """Whether a CI reads the output."""
+    """Say whether a CI reads the output."""
     return any(os.environ.get(name, "").lower() not in ("", "0", "false") for name in _SIGNS)
 
 
@@ -36,7 +36,7 @@ class CommandGuard:
         """What was last written, as far as a command may go on from there."""
 
     def guarded(self, piece: bytes) -> bytes:
-        """The next piece, as it may be written."""
+        """Return the next piece, as it may be written."""
         known = len(self._before)
         text = re.sub(_COMMAND, rb"\g<0> ", self._before + piece)
         end = max(text.rfind(b"\n"), text.rfind(b"\r"))

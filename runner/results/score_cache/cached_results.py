@@ -92,7 +92,7 @@ class ScoreCache:
         """Nothing: rows that are not kept are run."""
 
     def find(self, row: Row) -> Result | None:
-        """The row's result, if it is kept."""
+        """Return the row's result, if it is kept."""
         row.key = self._key(row)
         if self._batches is not None and row.repeat == self._repeat and self._batches.add(row.call is None):
             self._chain.clear()
@@ -123,7 +123,7 @@ class ScoreCache:
         self._store.put(row.key, _value(about).encode())
 
     def end(self) -> None:
-        """All rows were read."""
+        """End: all rows were read."""
 
     def close(self) -> None:
         """Write what is left. Safe twice."""
@@ -160,33 +160,33 @@ class Both:
         """None: whether both are of one sandbox and one lock is known once it is open, and each has compared it."""
 
     def find(self, row: Row) -> Result | None:
-        """The first's result, else the second's; both see all rows."""
+        """Return the first's result, else the second's; both see all rows."""
         first, second = self._first.find(row), self._second.find(row)
         return second if first is None else first
 
     def check(self, sandbox: Sandbox) -> None:
-        """Both do."""
+        """Check both."""
         self._first.check(sandbox)
         self._second.check(sandbox)
 
     def refuse_more(self) -> None:
-        """Both may."""
+        """Let both refuse it."""
         self._first.refuse_more()
         self._second.refuse_more()
 
     def learn(self, row: Row) -> None:
-        """Both do."""
+        """Let both learn it."""
         self._first.learn(row)
         self._second.learn(row)
 
     def end(self) -> None:
-        """Both do."""
+        """End both."""
         self._first.end()
         self._second.end()
 
 
 def open_scores(prepared: PreparedRun) -> ScoreCache | None:
-    """The score cache for a run; None, with a warning that says why, where it is of no use or cannot be used."""
+    """Return the score cache for a run; None, with a warning that says why, where it is of no use or cannot be used."""
     if why := refusal(prepared):
         LOG.warning("the score cache is off: %s", why)
         return None
@@ -199,7 +199,7 @@ def open_scores(prepared: PreparedRun) -> ScoreCache | None:
 
 
 def refusal(prepared: PreparedRun) -> str | None:
-    """Why the run's scores cannot be kept. None: they can."""
+    """Return why the run's scores cannot be kept. None: they can."""
     if is_batched(prepared.evaluator):
         return "the script is called with several rows at once, and a score may depend on the others"
     config, seed = prepared.sandbox.config, prepared.request.seed

@@ -16,13 +16,14 @@ _OF_FILES = re.compile(r"\b(?:[lf]?stat|stat_result|get[acm]time|scandir|st_\w+|
 
 
 def asks_of_files(evaluator: Evaluator) -> bool:
-    """Whether the script names what reads a file's times, owner or place, as far as its text tells."""
+    """Say whether the script names what reads a file's times, owner or place, as far as its text tells."""
     return _OF_FILES.search(evaluator.source) is not None
 
 
 def draws(evaluator: Evaluator) -> str | None:
     """
-    The first name in the script that tells of random numbers or of the clock, such as `random`. None: there is none.
+    Return the first name in the script that tells of random numbers or of the clock, such as `random`. None: there is
+    none.
 
     What a package does inside is not seen.
     """

@@ -74,7 +74,7 @@ class ScoreCacheStore:
         self._writer.start()
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key, as it was put."""
+        """Return the value of a key, as it was put."""
         found = _whole(key, self._near.pop(key, None) or self._look_up(key))
         if found is None:
             return None
@@ -106,7 +106,7 @@ class ScoreCacheStore:
             )
 
     def place(self, key: bytes) -> bytes | None:
-        """What was kept of a place by `keep_place`, if that was not long ago."""
+        """Return what was kept of a place by `keep_place`, if that was not long ago."""
         rows = self._read("SELECT used, value FROM places WHERE key = ? AND length(value) <= ?", (key, MOST_VALUE))
         found = _whole(key, rows[0] if rows else None)
         return None if found is None or not 0 <= self._today - found[0] <= PLACE_DAYS else found[1]

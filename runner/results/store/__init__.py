@@ -18,7 +18,10 @@ def open_store(url: str | None = None, folder: Path | None = None) -> Store:
     Open the store, and bring an earlier version's up to date. To be closed.
 
     `url` is a database's, else that of `EVALCELL_DATABASE_URL`, else SQLite in the folder. `folder` holds the files; it
-    is `store` in the state folder. Raises StoreError.
+    is `store` in the state folder.
+
+    Raises:
+        StoreError: The store cannot be used.
     """
     from runner.results.store.opening import open_at  # here: a run that keeps nothing imports no database
 

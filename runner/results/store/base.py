@@ -38,7 +38,7 @@ class StorePart:
 
 
 def named_blobs(connection: Connection, blobs: Iterable[str]) -> set[str]:
-    """Those of the files that the database names."""
+    """Return those of the files that the database names."""
     found = set()
     for blob in blobs:
         digest, dot, suffix = blob.partition(".")
@@ -52,7 +52,7 @@ def named_blobs(connection: Connection, blobs: Iterable[str]) -> set[str]:
 
 
 def occupied_bytes(connection: Connection) -> int:
-    """Bytes of all files; what two runs share counts twice."""
+    """Return the bytes of all files; what two runs share counts twice."""
     of_datasets = select(func.max(datasets.c.bytes).label("bytes")).group_by(datasets.c.digest).subquery()
     found = connection.execute(
         select(
@@ -81,7 +81,7 @@ def fetch_page(
     *,
     down: bool = False,
 ) -> Page[T]:
-    """One page of the query's rows by `key`. Raises InputError for a cursor or a count that is none."""
+    """Return one page of the query's rows by `key`. Raises InputError for a cursor or a count that is none."""
     if not 1 <= count <= MOST_COUNT:
         raise InputError(f"count {count}: a page has 1 to {MOST_COUNT} items")
     if after is not None:
@@ -94,7 +94,7 @@ def fetch_page(
 
 
 def cursor(after: str) -> str:
-    """The cursor, if it can be one. Raises InputError."""
+    """Return the cursor, if it can be one. Raises InputError."""
     if not isinstance(after, str) or len(after) > _CURSOR or not after.isprintable():
         raise InputError("after: it is no cursor of this list; take `next` of the page before")
     return after
@@ -125,5 +125,5 @@ def _told(ids: Sequence[str]) -> str:
 
 
 def now() -> datetime:
-    """The time."""
+    """Return the time."""
     return datetime.now(UTC)

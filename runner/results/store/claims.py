@@ -90,9 +90,11 @@ class Claims(Runs):
 
     def requeue(self, id: str, server: str) -> RunInfo:
         """
-        Let a run that is over, or parked, wait for this server. Raises NotStoredError.
+        Let a run that is over, or parked, wait for this server.
 
-        Raises InUseError for one in another state, or that another server does.
+        Raises:
+            NotStoredError: There is none in the store.
+            InUseError: For one in another state, or that another server does.
         """
         with self._database.write() as connection:
             row = connection.execute(select(runs.c.state, runs.c.server, runs.c.lease).where(runs.c.id == id)).first()

@@ -67,13 +67,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only reads, all at one moment."""
+        """Open a transaction that only reads, all at one moment."""
         with self._errors(), self._engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that may write; no other one does meanwhile."""
+        """Open a transaction that may write; no other one does meanwhile."""
         with self._errors(), self._writer.connect() as connection, connection.begin():
             yield connection
 

@@ -38,8 +38,11 @@ class Datasets(StorePart):
         """
         Copy the file into the store. The same content under the same name is that dataset again.
 
-        `rows` and `columns` are what the caller has counted. Raises NameTakenError if the name stands for another
-        content; with `another` the dataset is then named `NAME-2`. Raises InputError for what is no name.
+        `rows` and `columns` are what the caller has counted.
+
+        Raises:
+            NameTakenError: If the name stands for another content; with `another` the dataset is then named `NAME-2`.
+            InputError: For what is no name.
         """
         dataset_name(name)
         if split_file_name(f"x{suffix}") != ("x", suffix):
@@ -76,17 +79,17 @@ class Datasets(StorePart):
             return made
 
     def datasets(self, after: str | None = None, count: int = 50) -> Page[DatasetInfo]:
-        """The datasets by name."""
+        """Return the datasets by name."""
         with self._database.read() as connection:
             return fetch_page(connection, select(datasets), datasets.c.name, after, count, _info)
 
     def dataset(self, name: str) -> DatasetInfo:
-        """The dataset of a name or a digest. Raises NotStoredError."""
+        """Return the dataset of a name or a digest. Raises NotStoredError."""
         with self._database.read() as connection:
             return find_dataset(connection, name)
 
     def dataset_path(self, info: DatasetInfo) -> Path:
-        """Its file, which ends with its suffix. Raises NotStoredError if it is gone."""
+        """Return its file, which ends with its suffix. Raises NotStoredError if it is gone."""
         path = self._files.path(f"{info.digest}{info.suffix}")
         if not path.is_file():
             raise NotStoredError(
@@ -98,7 +101,8 @@ class Datasets(StorePart):
         """
         Delete a dataset; the bytes that the disk gets back: none if another one has the same content.
 
-        Raises NotStoredError, and InUseError as `delete_evaluator`.
+        Raises:
+            NotStoredError, InUseError: As `delete_evaluator`.
         """
         with self._database.write() as connection:
             info = find_dataset(connection, name)
@@ -124,12 +128,12 @@ class Presets(StorePart):
         return made
 
     def presets(self, after: str | None = None, count: int = 50) -> Page[Preset]:
-        """The presets by name."""
+        """Return the presets by name."""
         with self._database.read() as connection:
             return fetch_page(connection, select(presets), presets.c.name, after, count, _preset)
 
     def preset(self, name: str) -> Preset:
-        """The preset of a name. Raises NotStoredError."""
+        """Return the preset of a name. Raises NotStoredError."""
         with self._database.read() as connection:
             return find_preset(connection, name)
 
@@ -141,7 +145,7 @@ class Presets(StorePart):
 
 
 def find_dataset(connection: Connection, name: str) -> DatasetInfo:
-    """The dataset of a name or a digest. Raises NotStoredError."""
+    """Return the dataset of a name or a digest. Raises NotStoredError."""
     # A digest first: an earlier evalcell took it for a name, too.
     if is_digest(name) and (found := _dataset(connection, datasets.c.digest == name)):
         return found
@@ -154,7 +158,7 @@ def find_dataset(connection: Connection, name: str) -> DatasetInfo:
 
 
 def exact_dataset(connection: Connection, name: str, digest: str | None) -> DatasetInfo:
-    """The dataset of this name, with this content. Raises NotStoredError."""
+    """Return the dataset of this name, with this content. Raises NotStoredError."""
     found = _dataset(connection, datasets.c.name == name, datasets.c.digest == digest)
     if found is None:
         raise NotStoredError(f"the dataset {printable(name, 64)} of the run is gone, or another one; start a new run")
@@ -162,7 +166,7 @@ def exact_dataset(connection: Connection, name: str, digest: str | None) -> Data
 
 
 def find_preset(connection: Connection, name: str) -> Preset:
-    """The preset of a name. Raises NotStoredError."""
+    """Return the preset of a name. Raises NotStoredError."""
     row = connection.execute(select(presets).where(presets.c.name == name)).first()
     if row is None:
         near = suggestion(name, connection.execute(select(presets.c.name).limit(1000)).scalars())

@@ -33,7 +33,10 @@ class Evaluators(StorePart):
         Save the script as the newest version, unless it is that already: the same source, read in the same way.
 
         `name` is made of the evaluator's own if it is None. `expected` is the version that was edited: raises
-        VersionConflictError if another one is the newest. Raises InputError for what is no name.
+        VersionConflictError if another one is the newest.
+
+        Raises:
+            InputError: For what is no name.
         """
         name = slugify(evaluator.name) if name is None else validate_name(name)
         with self._database.write() as connection:
@@ -64,7 +67,7 @@ class Evaluators(StorePart):
             return saved
 
     def evaluators(self, after: str | None = None, count: int = 50) -> Page[EvaluatorInfo]:
-        """The evaluators by name."""
+        """Return the evaluators by name."""
         v = versions.c
         query = select(
             evaluators.c.name, evaluators.c.number, evaluators.c.created, v.version, v.language, v.description,
@@ -76,13 +79,18 @@ class Evaluators(StorePart):
             )
 
     def evaluator(self, reference: str) -> EvaluatorVersion:
-        """One version; `name` and `name@latest` are the newest. Raises NotStoredError and InputError."""
+        """Return one version; `name` and `name@latest` are the newest. Raises NotStoredError and InputError."""
         name, wanted = split(reference)
         with self._database.read() as connection:
             return find(connection, name, wanted)
 
     def versions(self, name: str, after: str | None = None, count: int = 50) -> Page[EvaluatorVersion]:
-        """The versions, the newest first; fewer than asked for where their sources are large. Raises NotStoredError."""
+        """
+        Return the versions, the newest first; fewer than asked for where their sources are large.
+
+        Raises:
+            NotStoredError: There is none in the store.
+        """
         validate_name(name)
         query = select(versions).where(versions.c.name == name)
         with self._database.read() as connection:
@@ -97,8 +105,10 @@ class Evaluators(StorePart):
         """
         Delete an evaluator with all its versions.
 
-        Raises NotStoredError, and InUseError if there are runs of it. With `force` these stay with their results, but
-        none that is not over may be among them.
+        With `force` these stay with their results, but none that is not over may be among them.
+
+        Raises:
+            NotStoredError, InUseError: If there are runs of it.
         """
         validate_name(name)
         with self._database.write() as connection:
@@ -121,7 +131,7 @@ def _same(newest: EvaluatorVersion, evaluator: Evaluator, *, edited: bool) -> bo
 
 
 def find(connection: Connection, name: str, wanted: str | None) -> EvaluatorVersion:
-    """One version. Raises NotStoredError."""
+    """Return one version. Raises NotStoredError."""
     newest = _newest(connection, name)
     if newest is None:
         raise NotStoredError(_unknown(connection, name))
@@ -140,7 +150,7 @@ def find(connection: Connection, name: str, wanted: str | None) -> EvaluatorVers
 
 
 def exact(connection: Connection, reference: str, version: str) -> EvaluatorVersion:
-    """The version that a run began with. Raises NotStoredError if it is gone, or another one now."""
+    """Return the version that a run began with. Raises NotStoredError if it is gone, or another one now."""
     found = find(connection, *split(reference))
     if found.version != version:
         raise NotStoredError(f"{reference} is another script now than the run began with; start a new run")

@@ -44,14 +44,14 @@ class BlobFiles:
             raise StoreError(str(error)) from None
 
     def path(self, blob: str) -> Path:
-        """The place of a file. Raises StoreDamagedError for a name that none has."""
+        """Return the place of a file. Raises StoreDamagedError for a name that none has."""
         if not _BLOB.fullmatch(blob):
             raise StoreDamagedError(f"the store is damaged: {printable(blob, 80)!r} is no file's name; move it away")
         return self.folder / blob[:2] / blob
 
     @contextmanager
     def written(self, data: bytes | BinaryIO | Path, suffix: str) -> Iterator[New]:
-        """A file beside the others that becomes one of them by `New.keep`, and else is gone. Raises StoreError."""
+        """Open a file beside the others that becomes one of them by `New.keep`, and else is gone. Raises StoreError."""
         unfinished = ""
         try:
             with _source(data) as source:
@@ -81,7 +81,11 @@ class BlobFiles:
         return 0
 
     def strays(self, named: Callable[[Iterable[str]], set[str]]) -> Iterator[str]:
-        """Files of a killed process: those, old enough, that are not `named`. Unfinished ones are deleted at once."""
+        """
+        Yield files of a killed process: those, old enough, that are not `named`.
+
+        Unfinished ones are deleted at once.
+        """
         old = time.time() - ORPHAN_SECONDS
         for place in [self.folder, *(path for path in self.folder.iterdir() if path.is_dir())]:
             found = []
@@ -96,7 +100,7 @@ class BlobFiles:
             yield from set(found) - named(found)
 
     def room(self) -> int:
-        """Bytes that the disk has."""
+        """Return the bytes that the disk has."""
         return shutil.disk_usage(self.folder).free
 
 

@@ -18,7 +18,7 @@ class Limit(NamedTuple):
     default: int
 
     def bytes(self) -> int:
-        """The limit. Raises StoreError for a variable that is no number."""
+        """Return the limit. Raises StoreError for a variable that is no number."""
         text = os.environ.get(self.variable, "")
         if not text:
             return self.default * _MB

@@ -17,7 +17,7 @@ _REFERENCE = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([0-9]{1,9}|[0-9a-f]{6,
 
 
 def validate_name(name: str, what: str = "name") -> str:
-    """The name. Raises InputError if it is none."""
+    """Return the name. Raises InputError if it is none."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
             f"{what} {printable(str(name), 60)!r}: a name begins with a-z or 0-9, and has up to 64 of a-z, 0-9, `.`, "
@@ -27,16 +27,19 @@ def validate_name(name: str, what: str = "name") -> str:
 
 
 def slugify(text: str, otherwise: str = "unnamed") -> str:
-    """A name out of any text: `My Rows (2)` becomes `my-rows-2`."""
+    """Return a name out of any text: `My Rows (2)` becomes `my-rows-2`."""
     found = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")[:64].strip("-._")
     return found or otherwise
 
 
 def dataset_name(name: str) -> str:
     """
-    The name of a dataset. Raises InputError if it is none, ends as a dataset's file does, or is one's digest.
+    Return the name of a dataset.
 
     So `store:NAME` is never the name of a file that could be read, nor another dataset by its content.
+
+    Raises:
+        InputError: If it is none, ends as a dataset's file does, or is one's digest.
     """
     if validate_name(name, "dataset").endswith((*SUFFIXES, *COMPRESSION_SUFFIXES)):
         raise InputError(f"dataset {name!r}: a name does not end as a file's does; leave {PurePath(name).suffix} out")
@@ -46,17 +49,17 @@ def dataset_name(name: str) -> str:
 
 
 def is_digest(text: str) -> bool:
-    """Whether it is as a dataset's digest."""
+    """Say whether it is as a dataset's digest."""
     return _DIGEST.fullmatch(text) is not None
 
 
 def is_run(text: str) -> bool:
-    """Whether it is as a run's id."""
+    """Say whether it is as a run's id."""
     return _RUN.fullmatch(text) is not None
 
 
 def split_file_name(file_name: str) -> tuple[str, str]:
-    """A dataset's name and suffix from a file's: `Rows.CSV.gz` is `rows` and `.csv.gz`. Raises InputError."""
+    """Return a dataset's name and suffix from a file's: `Rows.CSV.gz` is `rows` and `.csv.gz`. Raises InputError."""
     path = PurePath(file_name.replace("\\", "/"))
     suffix, packed = path.suffix.lower(), ""
     if suffix in COMPRESSION_SUFFIXES:
@@ -73,7 +76,12 @@ def split_file_name(file_name: str) -> tuple[str, str]:
 
 
 def split(reference: str) -> tuple[str, str | None]:
-    """The name, and the version: a number, the beginning of a hash, or None for the newest. Raises InputError."""
+    """
+    Return the name, and the version: a number, the beginning of a hash, or None for the newest.
+
+    Raises:
+        InputError: An argument cannot be used.
+    """
     found = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
     if found is None:
         raise InputError(

@@ -24,8 +24,10 @@ class IdempotentReplies(StorePart):
         """
         Keep the reply to a request; the one that is kept, which is another's if it was there first.
 
-        `digest` is that of the request, so that the caller sees a key that was used for another one. Raises InputError
-        for a key that cannot be one.
+        `digest` is that of the request, so that the caller sees a key that was used for another one.
+
+        Raises:
+            InputError: For a key that cannot be one.
         """
         _check(key)
         if len(reply) > _REPLY:
@@ -42,7 +44,7 @@ class IdempotentReplies(StorePart):
             return IdempotentReply(digest=digest, reply=reply)
 
     def recalled(self, key: str) -> IdempotentReply | None:
-        """The reply that is kept under the key. Raises InputError for a key that cannot be one."""
+        """Return the reply that is kept under the key. Raises InputError for a key that cannot be one."""
         _check(key)
         query = select(replies).where(replies.c.key == key, replies.c.created >= now() - REPLY_LIFETIME)
         with self._database.read() as connection:

@@ -32,9 +32,11 @@ class StoredResults(StorePart):
         """
         Keep the next results of a run; the number of its results now.
 
-        First the file, then its row: a run that is killed has whole segments. Raises SegmentError for one that does not
-        begin with the run's next result, so that none is ever there twice, StoreFullError, NotStoredError, and
-        ClaimLostError if another server than `server` claims the run.
+        First the file, then its row: a run that is killed has whole segments.
+
+        Raises:
+            SegmentError: For one that does not begin with the run's next result, so that none is ever there twice.
+            StoreFullError, NotStoredError, ClaimLostError: If another server than `server` claims the run.
         """
         check(segment)
         with self._files.written(segment.data, SEGMENT) as new, self._database.write() as connection:
@@ -62,9 +64,10 @@ class StoredResults(StorePart):
 
     def segments(self, run: str, after_row: int = 0) -> list[SegmentInfo]:
         """
-        The run's segments that have results after this one, in order.
+        Return the run's segments that have results after this one, in order.
 
-        Raises NotStoredError, and StoreDamagedError if the file of one is gone or cut off.
+        Raises:
+            NotStoredError, StoreDamagedError: If the file of one is gone or cut off.
         """
         c = segments.c
         query = select(c.first, c.rows, c.digest, c.bytes).where(c.run == run, c.first + c.rows > after_row + 1)
@@ -81,9 +84,10 @@ class StoredResults(StorePart):
 
     def select(self, run: str, selection: Selection = _ALL) -> ResultSelection:
         """
-        The results that match, by index, and one page of them.
+        Return the results that match, by index, and one page of them.
 
-        Raises NotStoredError, and StoreDamagedError where a file of results or its index is gone or damaged.
+        Raises:
+            NotStoredError, StoreDamagedError: Where a file of results or its index is gone or damaged.
         """
         with self._database.read() as connection:
             direction = _direction(connection, run)

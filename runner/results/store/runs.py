@@ -71,7 +71,9 @@ class Runs(StorePart):
         Keep a run before it begins, pinned to the exact version, dataset and sandbox config that it names.
 
         `dataset` is one that the store does not have; `server` is the one that claims the run.
-        Raises NotStoredError, and InputError for what is no name.
+
+        Raises:
+            NotStoredError, InputError: For what is no name.
         """
         name, wanted = split(spec.evaluator)
         with self._database.write() as connection:
@@ -119,7 +121,7 @@ class Runs(StorePart):
         dataset: str | None = None,
         states: tuple[RunState, ...] = (),
     ) -> Page[RunInfo]:
-        """The runs, the newest first; of one evaluator, dataset or state alone if that is given."""
+        """Return the runs, the newest first; of one evaluator, dataset or state alone if that is given."""
         query = select(*_INFO, *_COUNTS)
         if evaluator is not None:
             query = query.where(runs.c.evaluator == evaluator)
@@ -131,23 +133,23 @@ class Runs(StorePart):
             return fetch_page(connection, query, runs.c.id, after, count, _info, down=True)
 
     def run(self, id: str) -> RunInfo:
-        """One run. Raises NotStoredError."""
+        """Return one run. Raises NotStoredError."""
         with self._database.read() as connection:
             return _run(connection, id)
 
     def spec(self, id: str) -> RunSpec:
-        """What the run was asked to do, pinned. Raises NotStoredError."""
+        """Return what the run was asked to do, pinned. Raises NotStoredError."""
         with self._database.read() as connection:
             return _spec(connection, id)
 
     def script(self, id: str) -> EvaluatorVersion:
-        """The script that the run began with. Raises NotStoredError, also if it is gone."""
+        """Return the script that the run began with. Raises NotStoredError, also if it is gone."""
         with self._database.read() as connection:
             info = _run(connection, id)
             return exact(connection, f"{info.evaluator}@{info.number}", info.version)
 
     def dataset_of(self, id: str) -> DatasetInfo:
-        """The dataset that the run began with. Raises NotStoredError, also if it is gone."""
+        """Return the dataset that the run began with. Raises NotStoredError, also if it is gone."""
         with self._database.read() as connection:
             info = _run(connection, id)
             return exact_dataset(connection, info.dataset, info.digest)
@@ -157,7 +159,9 @@ class Runs(StorePart):
         Change what is known of a run. The times of its beginning and end follow from its state.
 
         `lock` is that of the packages it has; the run has the same when it goes on. None: it has none, or its own.
-        Raises NotStoredError, and ClaimLostError if another server than `server` claims it.
+
+        Raises:
+            NotStoredError, ClaimLostError: If another server than `server` claims it.
         """
         values: dict[str, Any] = dict(changes)
         lock = values.pop("lock", None)
@@ -192,7 +196,8 @@ class Runs(StorePart):
         """
         Delete a run with its results; the bytes that the disk gets back.
 
-        Raises NotStoredError, and InUseError for one that is not over, unless `force` says that nobody runs it.
+        Raises:
+            NotStoredError, InUseError: For one that is not over, unless `force` says that nobody runs it.
         """
         with self._database.write() as connection:
             info = _run(connection, id)
@@ -212,7 +217,7 @@ def drop(connection: Connection, id: str) -> set[str]:
 
 
 def claim_columns(connection: Connection, server: str | None) -> dict[str, Any]:
-    """The columns of a run that this server claims from now on."""
+    """Return the columns of a run that this server claims from now on."""
     if server is None:
         return {}
     return {"server": server, "lease": time_of(connection) + LEASE, "stop": 0}
@@ -228,7 +233,7 @@ def refuse_others(connection: Connection, id: str, server: str | None) -> None:
 
 
 def time_of(connection: Connection) -> datetime:
-    """The time by the database: clocks of machines differ."""
+    """Return the time by the database: clocks of machines differ."""
     if connection.dialect.name == "sqlite":
         return now()
     found: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
@@ -236,7 +241,7 @@ def time_of(connection: Connection) -> datetime:
 
 
 def unknown(id: str) -> str:
-    """The message for a run that there is not."""
+    """Return the message for a run that there is not."""
     return f"the store has no run {printable(id, 64)!r}; `evalcell runs` lists them"
 
 

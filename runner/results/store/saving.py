@@ -95,7 +95,7 @@ class SavedRun:
             self._builder.add(result)
 
     async def room(self) -> None:
-        """To be awaited between two times: a full segment is written beside the next one. Raises StoreError."""
+        """Write a full segment beside the next one; to be awaited between two times. Raises StoreError."""
         if self._builder.full:
             if self._writing is not None:
                 await self._writing.get()

@@ -109,7 +109,7 @@ class SegmentBuilder:
         return many or (bool(self._lines) and monotonic() - self._began >= SECONDS)
 
     def take(self) -> Segment:
-        """What was added since the last time; to be called only if there is some."""
+        """Return what was added since the last time; to be called only if there is some."""
         rows = len(self._lines)
         made = Segment(self._first, rows, b"".join(self._lines), b"".join(self._index), dict(self._counts))
         self._first += rows
@@ -118,7 +118,11 @@ class SegmentBuilder:
 
 
 def record(offset: int, outcome: Outcome, error: ErrorKind | None, label: str | None, score: float | None) -> bytes:
-    """What the index has of a result. Raises ValueError, OverflowError or struct.error for what no result has."""
+    """
+    Return what the index has of a result.
+
+    Raises ValueError, OverflowError or struct.error for what no result has.
+    """
     kind = 0 if error is None else 1 + ERRORS.index(error)
     return _RECORD.pack(
         offset, OUTCOMES.index(outcome), kind, label_number(label), _NO_SCORE if score is None else score
@@ -126,7 +130,7 @@ def record(offset: int, outcome: Outcome, error: ErrorKind | None, label: str | 
 
 
 def label_number(label: str | None) -> int:
-    """A number for the label, as summaries name it: 0 for none, else 64 bits of its hash."""
+    """Return a number for the label, as summaries name it: 0 for none, else 64 bits of its hash."""
     if label is None:
         return NO_LABEL
     digest = blake2b(label_key(label).encode("utf-8", "replace"), digest_size=8).digest()
@@ -134,7 +138,7 @@ def label_number(label: str | None) -> int:
 
 
 def entries(index: bytes) -> Iterator[SegmentEntry]:
-    """The records of an index. Raises SegmentError for what is none."""
+    """Yield the records of an index. Raises SegmentError for what is none."""
     try:
         for offset, outcome, error, label, score in _RECORD.iter_unpack(index):
             kind = ERRORS[error - 1] if error else None
@@ -144,7 +148,7 @@ def entries(index: bytes) -> Iterator[SegmentEntry]:
 
 
 def sum_of(scores: Iterable[float]) -> float:
-    """Their sum; infinity where no float holds it."""
+    """Return their sum; infinity where no float holds it."""
     try:
         return fsum(scores)
     except (OverflowError, ValueError):

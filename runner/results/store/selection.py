@@ -24,7 +24,7 @@ NumberedEntry = tuple[int, SegmentEntry]
 
 
 def matches(selection: Selection) -> Callable[[SegmentEntry], bool] | None:
-    """Whether a result is one of those, by its index alone. None: each is."""
+    """Say whether a result is one of those, by its index alone. None: each is."""
     label = None if selection.label is None else label_number(selection.label)
     low, high, outcome, error = selection.low, selection.high, selection.outcome, selection.error
     if low is None and high is None and outcome is None and error is None and label is None:
@@ -46,7 +46,7 @@ def matches(selection: Selection) -> Callable[[SegmentEntry], bool] | None:
 
 def place(order: str, direction: Direction) -> Callable[[NumberedEntry], tuple[int, float, int]]:
     """
-    The key by which results are sorted, `worst` or `best`.
+    Return the key by which results are sorted, `worst` or `best`.
 
     The worst are scores from the worst on, then those that failed or were lost, which come first where nobody knows
     which scores are worse, then those with a label alone, and last those that abstained. The best are the scores from
@@ -92,22 +92,24 @@ class IndexedResults(ABC):
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """All of them, in order."""
+        """Return all pieces, in order."""
 
     @abstractmethod
     def piece_of(self, number: int) -> Piece:
-        """The one with this result."""
+        """Return the one with this result."""
 
     @abstractmethod
     def damage(self, why: str, file: str | None = None, number: int | None = None) -> Exception:
-        """The exception for the index, a file or a result in it, which `is damaged`, or what else is said of it."""
+        """
+        Return the exception for the index, a file or a result in it, which `is damaged`, or what else is said of it.
+        """
 
     def path(self, file: str) -> Path:
-        """Where the file is."""
+        """Return where the file is."""
         return Path(file)
 
     def select(self, selection: Selection, direction: Direction) -> ResultSelection:
-        """The results that match, and one page of them. Raises what `damage` makes. Blocks."""
+        """Return the results that match, and one page of them. Raises what `damage` makes. Blocks."""
         chosen, match = PageCollector(selection, direction), matches(selection)
         search = Search(selection.search, self._read) if selection.search else None
         if match is None and search is None and selection.order == "row":
@@ -177,13 +179,13 @@ class PageCollector:
         self._direction: Direction = direction
 
     def whole(self, rows: int) -> list[int]:
-        """The same where all results match and are in order: they need not be looked at."""
+        """Return the same where all results match and are in order: they need not be looked at."""
         self.total = rows
         first = self._selection.first
         return [*range(first + 1, min(rows, first + self._selection.count) + 1)]
 
     def page(self, found: Iterable[list[NumberedEntry]]) -> list[int]:
-        """The numbers of the results on the page, in order. `found` are those of each segment that match."""
+        """Return the numbers of the results on the page, in order. `found` are those of each segment that match."""
         first, count, order = self._selection.first, self._selection.count, self._selection.order
         wanted = first + count
         best: list[tuple[int, float, int]] = []
@@ -219,7 +221,7 @@ class Search:
         self._left = SEARCH_BYTES
 
     def among(self, found: list[NumberedEntry], piece: Piece) -> Iterator[NumberedEntry]:
-        """Those of a piece's results that have the text."""
+        """Yield the results of a piece that have the text."""
         if not found or not self.complete:
             return
         ask()

@@ -41,12 +41,12 @@ class Store(Evaluators, Datasets, Presets, Claims, StoredResults, IdempotentRepl
         return 1 if self._database.sqlite else SERVERS
 
     def ping(self) -> None:
-        """Raises StoreError unless the database answers."""
+        """Raise StoreError unless the database answers."""
         with self._database.read() as connection:
             connection.execute(select(1))
 
     def usage(self) -> Usage:
-        """How much is stored."""
+        """Return how much is stored."""
         with self._database.read() as connection:
             tables = {"evaluators": evaluators, "versions": versions, "datasets": datasets, "runs": runs}
             counts = {

@@ -87,7 +87,12 @@ class EvaluatorVersion(Model):
         return f"{self.name}@{self.number}"
 
     def evaluator(self, **how: Unpack[HowRead]) -> Evaluator:
-        """The script, parsed; `how` is said anew. Raises EvaluatorError where this evalcell no longer takes it."""
+        """
+        Return the script, parsed; `how` is said anew.
+
+        Raises:
+            EvaluatorError: Where this evalcell no longer takes it.
+        """
         said = {name: value for name, value in how.items() if value not in (None, "failed")}
         read = cast("HowRead", said or self.how_read)
         return parse_evaluator(self.source, self.name, self.reference, language=self.language, **read)

@@ -19,7 +19,7 @@ _LABELS = 40
 
 
 def comparison_html(made: Comparison, name: str, number: int) -> str:
-    """The section of a comparison."""
+    """Return the section of a comparison."""
     found = comparison.verdict(made)
     items = "".join(f"<li>{html(line, _LINE)}</li>" for line in comparison.lines(made)[:40])
     parts = [
@@ -117,7 +117,7 @@ def _card(row: ChangedRow) -> str:
 
 
 def both_sides(row: RowTexts) -> str:
-    """The texts of both sides beside each other; empty where the results carry none."""
+    """Return the texts of both sides beside each other; empty where the results carry none."""
     inside = [_differences(row)]
     if row.base_remark or row.new_remark:
         remarks = [html(text, _VALUE) for text in (row.base_remark, row.new_remark)]

@@ -33,12 +33,12 @@ _JUDGED = {"passed": "passed", "failed": "failed", "unjudged": "not judged"}
 
 
 def chip(word: str, kind: str | None = None) -> str:
-    """A word in its colour; `kind` is the word that the colour is for, if it is another."""
+    """Return a word in its colour; `kind` is the word that the colour is for, if it is another."""
     return f'<span class="chip {CHIPS.get(kind or word, "")}">{html(word, _NAME)}</span>'
 
 
 def head(content: RunContent, name: str, number: int) -> str:
-    """The title of a run, with its verdict, and where it comes from."""
+    """Return the title of a run, with its verdict, and where it comes from."""
     summary = content.summary
     found, words = content.verdict
     about = [f"version {summary.version}" if summary.version else "", summary.sandbox, content.source]
@@ -50,7 +50,7 @@ def head(content: RunContent, name: str, number: int) -> str:
 
 
 def problems(content: RunContent) -> str:
-    """What is wrong, if something is, and notes, which look like notes."""
+    """Return what is wrong, if something is, and notes, which look like notes."""
     wrong = [content.error] if content.error else []
     wrong += overview.errors(content.summary)
     items = "".join(f"<li>{html(line, _LINE)}</li>" for line in wrong[:40])
@@ -59,7 +59,7 @@ def problems(content: RunContent) -> str:
 
 
 def outcomes(summary: Summary) -> str:
-    """The outcomes as one bar, and in words."""
+    """Return the outcomes as one bar, and in words."""
     counts = overview.outcome_counts(summary)
     parts, at = [], 0.0
     for name, count in counts.items():
@@ -79,7 +79,7 @@ def outcomes(summary: Summary) -> str:
 
 def statistics(summary: Summary, *, charted: bool = False) -> str:
     """
-    The figures of the script's `aggregate`, and those of each output with their distributions.
+    Return the figures of the script's `aggregate`, and those of each output with their distributions.
 
     `charted`: who calls draws the distributions of the first output.
     """
@@ -108,7 +108,7 @@ def _output(name: str, stats: Stats, *, charts: bool) -> str:
 
 
 def tiles(shown: Iterable[tuple[str, str, str]]) -> str:
-    """Figures with their names, and what there is to say beside them."""
+    """Return figures with their names, and what there is to say beside them."""
     made = "".join(
         f"<div><dt>{html(of, _NAME)}</dt><dd>{html(value, 40)}"
         f"{f'<small>{html(more, 60)}</small>' if more else ''}</dd></div>"
@@ -118,7 +118,7 @@ def tiles(shown: Iterable[tuple[str, str, str]]) -> str:
 
 
 def histogram(stats: Stats, link: Link | None = None) -> str:
-    """The distribution of scores; empty where there is none. `link` makes each bar one to its rows."""
+    """Return the distribution of scores; empty where there is none. `link` makes each bar one to its rows."""
     found, bars = stats.histogram, overview.bars(stats.histogram, _HEIGHT)
     if found is None or not bars:
         return ""
@@ -177,7 +177,7 @@ class BarGroup(NamedTuple):
 
 
 def meters(title: str, groups: Sequence[BarGroup]) -> str:
-    """Groups with a bar each; empty for none."""
+    """Return groups with a bar each; empty for none."""
     if not groups:
         return ""
     most = max(group.rows for group in groups)
@@ -204,7 +204,7 @@ def _meter(group: BarGroup, width: float) -> str:
 
 
 def gates(summary: Summary) -> str:
-    """The gates, those first that did not pass."""
+    """Return the gates, those first that did not pass."""
     if not summary.gates:
         return ""
     order = sorted(summary.gates, key=lambda gate: gate.verdict == "passed")

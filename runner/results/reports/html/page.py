@@ -25,7 +25,7 @@ _NAME = 80
 
 
 def html_report(parts: Sequence[Part]) -> str:
-    """The report of these runs and comparisons."""
+    """Return the report of these runs and comparisons."""
     contents = with_comparisons(parts)
     room = (LIMIT - _FIXED) // max(1, len(contents))
     every = distinct(contents)

@@ -29,7 +29,7 @@ _WORD = re.compile(r"\w+|\W")
 
 
 def in_full(rows: Sequence[ShownRow], room: int) -> tuple[str, int]:
-    """As many of the rows as fit this number of bytes, and how many these are."""
+    """Return as many of the rows as fit this number of bytes, and how many these are."""
     for cut in _CUTS:
         cards = [_card(row, cut, number < _OPEN) for number, row in enumerate(rows)]
         if sum(len(card.encode()) for card in cards) <= room or cut == _CUTS[-1]:
@@ -82,7 +82,7 @@ def _texts(row: ShownRow, cut: int) -> str:
 
 
 def beside(names: Iterable[str], texts: Iterable[str]) -> str:
-    """Texts, which are HTML already, side by side with their names."""
+    """Return texts, which are HTML already, side by side with their names."""
     sides = "".join(
         f"<div><h4>{html(name, _NAME)}</h4><pre>{text or '<br>'}</pre></div>"
         for name, text in zip(names, texts, strict=True)
@@ -91,7 +91,7 @@ def beside(names: Iterable[str], texts: Iterable[str]) -> str:
 
 
 def mark_differences(left: str, right: str, cut: int) -> list[str]:
-    """Both texts, with the words marked that only one of them has."""
+    """Return both texts, with the words marked that only one of them has."""
     one, other = (_WORD.findall(text if len(text) <= cut else f"{text[: cut - 1]}…") for text in (left, right))
     plain = [html("".join(words), cut + 1) for words in (one, other)]
     if left == right or max(len(one), len(other)) > _WORDS:
@@ -108,7 +108,7 @@ def mark_differences(left: str, right: str, cut: int) -> list[str]:
 
 
 def every(content: RunContent, number: int, room: int) -> tuple[str, int]:
-    """The table of all rows with its data, as far as these fit the bytes, and how many rows these are."""
+    """Return the table of all rows with its data, as far as these fit the bytes, and how many rows these are."""
     for cut in _REMARKS:
         parts, verdicts, labels = _listed(content, room, cut)
         if len(parts) == len(content.listed):
@@ -155,7 +155,7 @@ def _listed(content: RunContent, room: int, cut: int) -> tuple[list[str], dict[s
 
 
 def search(verdicts: Iterable[str], number: int) -> str:
-    """The fields that search and filter rows; a script shows them."""
+    """Return the fields that search and filter rows; a script shows them."""
     options = "".join(f'<option value="{html(name, 40)}">{html(name, 40)}</option>' for name in verdicts)
     return (
         f'<div class="find" role="search" aria-labelledby="title-{number}" hidden>'
@@ -166,7 +166,7 @@ def search(verdicts: Iterable[str], number: int) -> str:
 
 
 def verdicts(content: RunContent) -> list[str]:
-    """The outcomes of the rows that are listed or shown."""
+    """Return the outcomes of the rows that are listed or shown."""
     found = [_verdict(row) for row in content.listed] + [_kind(row.verdict) for row in content.shown.rows]
     return list(dict.fromkeys(found))
 

@@ -85,7 +85,7 @@ class BaseRun(ABC):
 
     @abstractmethod
     def total(self) -> int | None:
-        """The number of results to come, if it is known yet."""
+        """Return the number of results to come, if it is known yet."""
 
     @property
     @abstractmethod
@@ -107,12 +107,12 @@ class BaseRun(ABC):
         return 0
 
     def shown(self) -> ShownRows:
-        """The rows to look at first, so far; reports may keep more of them."""
+        """Return the rows to look at first, so far; reports may keep more of them."""
         found = self.sums.shown()
         return found.model_copy(update={"rows": found.rows[: self.prepared.request.worst]})
 
     def summary(self, state: State = "finished") -> Summary:
-        """The summary of the rows so far. Gates are judged only when all rows are done."""
+        """Return the summary of the rows so far. Gates are judged only when all rows are done."""
         request = self.prepared.request
         summary = self.sums.summary(self._seconds, cache=request.cache).model_copy(update=self._figures_of_all())
         if (before := self._before()) and self._seconds:
@@ -130,7 +130,7 @@ class BaseRun(ABC):
         return {}
 
     def content(self, state: State = "finished", error: str | None = None) -> RunContent:
-        """What a report shows of the rows so far; `error` is what the run failed with."""
+        """Return what a report shows of the rows so far; `error` is what the run failed with."""
         summary, shown = self.summary(state), self.sums.shown()
         compared = self.baseline if state == "finished" else None
         return RunContent(

@@ -32,9 +32,10 @@ def flat_request(
     place: Callable[[str], str] = str,
 ) -> RunRequest:
     """
-    The request of these settings. `called` names one for messages, `place` is where a path stands.
+    Return the request of these settings. `called` names one for messages, `place` is where a path stands.
 
-    Raises InputError, and UnsupportedConfigError for a package that is none.
+    Raises:
+        InputError, UnsupportedConfigError: For a package that is none.
     """
     fields = nest_settings(
         {name: value for name, value in _resolved(values, called, place).items() if _is_request(name)}

@@ -90,10 +90,13 @@ def pair(
     **how: Unpack[HowRead],
 ) -> list[tuple[str | Evaluator, Evaluator, str | SandboxConfig | None]]:
     """
-    For each side, the script's name, the evaluator, and its sandbox. None: the sandbox is still to be chosen.
+    Return, for each side, the script's name, the evaluator, and its sandbox. None: it is still to be chosen.
 
     In each sandbox a template runs in `language`, else in the first of its languages that the sandbox supports. `other`
-    runs in the last of at most two sandboxes, `evaluator` in the first; `twice`: both are alike. Raises InputError.
+    runs in the last of at most two sandboxes, `evaluator` in the first; `twice`: both are alike.
+
+    Raises:
+        InputError: An argument cannot be used.
     """
     if twice:
         if other is not None or len(sandboxes) > 1:
@@ -156,7 +159,7 @@ def _config(config: SandboxConfig, wanted: str | SandboxConfig | None) -> Sandbo
 
 def open_cases(request: RunRequest, rows: Rows | None, sides: Sequence[PreparedRun]) -> Cases:
     """
-    The dataset, for each side to read once.
+    Return the dataset, for each side to read once.
 
     `cases` means the evaluator's worked examples that are for every side's language; `demo` means its demo rows.
     Raises InputError, also for a dataset that cannot be read twice.
@@ -243,7 +246,7 @@ class ParityTally:
             )
 
     def report(self) -> Parity:
-        """The figures so far."""
+        """Return the figures so far."""
         return Parity(
             sides=tuple(_sides_of(self._sides)),
             tolerance=self._tolerance,
@@ -302,7 +305,7 @@ def _sides_of(sides: Sequence[PreparedRun]) -> Iterator[ParitySide]:
 
 
 def names(sides: Sequence[PreparedRun]) -> list[str]:
-    """The shortest unique names: `wasm`, else `python in wasm`, else `mine in wasm`, else with a number."""
+    """Return the shortest unique names: `wasm`, else `python in wasm`, else `mine in wasm`, else with a number."""
     places = [side.sandbox.name for side in sides]
     languages = [f"{side.evaluator.language} in {side.sandbox.name}" for side in sides]
     scripts = [f"{side.evaluator.name} in {side.sandbox.name}" for side in sides]

@@ -124,7 +124,7 @@ class Run(BaseRun):
         return self.cases.complete if isinstance(self.cases, Dataset) else True
 
     def results(self) -> AsyncGenerator[Result, None]:
-        """The results, one by one."""
+        """Return the results, one by one."""
         return each(self.grouped_results())
 
     async def grouped_results(self) -> AsyncGenerator[Sequence[Result], None]:

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 
 def find(name: str | os.PathLike[str], language: Language | None = None, **how: Unpack[HowRead]) -> Evaluator:
     """
-    An evaluator from the store, if its name is a version there, else as `find_evaluator`.
+    Return an evaluator from the store, if its name is a version there, else as `find_evaluator`.
 
-    Raises EvaluatorError, NotStoredError and StoreError.
+    Raises:
+        EvaluatorError: It is not an evaluator.
+        NotStoredError: There is none in the store.
+        StoreError: The store cannot be used.
     """
     if not isinstance(name, str) or not is_reference(name):
         return find_evaluator(name, language, **how)
@@ -54,7 +57,7 @@ def prepare(
     save: bool = False,
 ) -> PreparedRun:
     """
-    As `prepare` of a request, also for one that names an evaluator or a dataset of the store.
+    Prepare a request, also one that names an evaluator or a dataset of the store.
 
     With `save` its results carry the columns that the evaluator is given, unless the request says which. Raises
     NotStoredError and StoreError as well.
@@ -93,22 +96,25 @@ def _keeping(prepared: PreparedRun) -> PreparedRun:
 @contextmanager
 def resolve_runs(base: str, new: str) -> Iterator[tuple[Source, Source]]:
     """
-    Two runs to compare: those of the store by their ids or as `latest`, any other by its path.
+    Open two runs to compare: those of the store by their ids or as `latest`, any other by its path.
 
-    Raises NotComparableError, NotStoredError and StoreError.
+    Raises:
+        NotComparableError: The runs cannot be compared.
+        NotStoredError: There is none in the store.
+        StoreError: The store cannot be used.
     """
     with one_finished(base) as one, one_finished(new) as other:
         yield one, other
 
 
 def is_stored(name: str) -> bool:
-    """Whether a run is one of the store: by its id, or as `latest`, unless a file has this name."""
+    """Say whether a run is one of the store: by its id, or as `latest`, unless a file has this name."""
     return (name == "latest" or is_run(name)) and not os.path.lexists(name)
 
 
 @contextmanager
 def one_finished(name: str) -> Iterator[Source]:
-    """One of them."""
+    """Open one run that has ended."""
     from runner.results.compare.files import find_source  # here: most runs are compared with none
 
     if not is_stored(name):
@@ -121,7 +127,7 @@ def one_finished(name: str) -> Iterator[Source]:
 
 
 def found_run(store: Store, id: str) -> RunInfo:
-    """A run by its id, or the `latest`. Raises InputError."""
+    """Return a run by its id, or the `latest`. Raises InputError."""
     if id != "latest":
         return store.run(id)
     newest = store.runs(count=1).items
@@ -133,9 +139,12 @@ def found_run(store: Store, id: str) -> RunInfo:
 @contextmanager
 def source_of(store: Store, run: RunInfo, beside: Path | None = None) -> Iterator[Source]:
     """
-    The results of a run of the store as one file, with what its manifest would say. Raises StoreError.
+    Open the results of a run of the store as one file, with what its manifest would say.
 
     `beside` is the folder that the file is made in; None: the system's for such.
+
+    Raises:
+        StoreError: The store cannot be used.
     """
     from shutil import copyfileobj
     from tempfile import TemporaryDirectory

@@ -32,7 +32,7 @@ _CLOSE = 30.0  # seconds that a sandbox has to close
 
 def row_request(evaluator: Scorer, **settings: Unpack[WarmOptions]) -> RunRequest:
     """
-    A request whose evaluator was read, so that it can travel: no rows yet, and none needed to make it.
+    Return a request whose evaluator was read, so that it can travel: no rows yet, and none needed to make it.
 
     Raises what `evaluate` does before its first row, and InputError for an evaluator that
     scores no single rows.
@@ -67,7 +67,11 @@ class WarmRun:
         return os.getpid() != self._process
 
     def score(self, rows: Rows, call: str | None) -> list[Result]:
-        """The results of a batch, in order. Raises what `evaluate` does; `call` is the caller's own, for messages."""
+        """
+        Return the results of a batch, in order.
+
+        Raises what `evaluate` does; `call` is the caller's own, for messages.
+        """
         try:
             return self._loop.run(self._scored(rows))
         except ColumnsError as e:
@@ -116,7 +120,7 @@ class KeptRun:
 
     @contextmanager
     def open(self) -> Iterator[WarmRun]:
-        """The run for one batch. Raises what WarmRun does."""
+        """Open the run for one batch. Raises what WarmRun does."""
         with self._changed:
             if self._run is not None and self._run.elsewhere:
                 self._run, self._running, self._broken = None, 0, False
@@ -140,7 +144,7 @@ class KeptRun:
                 self._changed.notify_all()
 
     def score(self, rows: Rows, call: str | None) -> list[Result]:
-        """As WarmRun.score."""
+        """Score rows as WarmRun.score does."""
         with self.open() as run:
             return run.score(rows, call)
 

@@ -85,7 +85,7 @@ def report(prepared: PreparedRun, found: Sequence[ExampleResult], skipped: int) 
 
 
 def default_jobs(examples: Sequence[Example]) -> int | None:
-    """The number of parallel runs for so many examples. None: the sandbox's default."""
+    """Return the number of parallel runs for so many examples. None: the sandbox's default."""
     return 1 if len(examples) <= _FEW else None
 
 
@@ -93,7 +93,10 @@ def fill_example(evaluator: Evaluator, mapping: InputMapping | None = None) -> F
     """
     Fill an example's arguments from its own `set` and `map`, then from `mapping`, then from the script's mapping.
 
-    Raises MappingError for a `mapping` that cannot be used. An example whose own cannot be used fails.
+    An example whose own cannot be used fails.
+
+    Raises:
+        MappingError: For a `mapping` that cannot be used.
     """
     asked = mapping or InputMapping()
     # A required parameter may be given by some of the examples only.
@@ -116,7 +119,7 @@ def fill_example(evaluator: Evaluator, mapping: InputMapping | None = None) -> F
 async def run_examples(
     prepared: PreparedRun, worked: Sequence[Example], opened: Sandbox
 ) -> AsyncGenerator[ExampleResult, None]:
-    """Each example's result, in their order; the script is loaded once. Raises what `score` does."""
+    """Yield each example's result, in their order; the script is loaded once. Raises what `score` does."""
     evaluator, request = prepared.evaluator, prepared.request
     results = score(
         evaluator,

@@ -74,9 +74,10 @@ class ExampleColumns(Model):
 
 def find_examples(evaluator: str | os.PathLike[str] | Evaluator) -> Path:
     """
-    The worked examples of a template, or those beside a script: `NAME.cases.jsonl`, else `cases.jsonl`.
+    Return the worked examples of a template, or those beside a script: `NAME.cases.jsonl`, else `cases.jsonl`.
 
-    Raises ExamplesError where there are none.
+    Raises:
+        ExamplesError: Where there are none.
     """
     if isinstance(evaluator, Evaluator):
         raise ExamplesError(
@@ -100,7 +101,7 @@ def find_examples(evaluator: str | os.PathLike[str] | Evaluator) -> Path:
 
 
 def read_examples(path: str | os.PathLike[str]) -> tuple[Example, ...]:
-    """All worked examples of a JSON Lines file. Raises InputError for the first mistake in it."""
+    """Return all worked examples of a JSON Lines file. Raises InputError for the first mistake in it."""
     path = Path(path)
     name = printable(whole(path.name))
     if path.suffix.lower() not in _SUFFIXES:
@@ -126,7 +127,7 @@ def examples_from_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]
 
 
 def for_language(found: Iterable[Example], language: Language) -> tuple[Example, ...]:
-    """The examples for this language."""
+    """Return the examples for this language."""
     return tuple(case for case in found if language in case.languages)
 
 

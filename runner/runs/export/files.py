@@ -53,15 +53,15 @@ class ExportFile:
         return _plain(self.named)
 
     def file_named(self, usual: str) -> str:
-        """Its own name, as it may stand in a docstring or a comment."""
+        """Return its own name, as it may stand in a docstring or a comment."""
         return _plain(self.file or usual)
 
     def call(self, function: str) -> str:
-        """A call in Python, with what differs from the defaults."""
+        """Return a call in Python, with what differs from the defaults."""
         return _call(function, [self._source(), *(f"{name}={_code(value)}" for name, value in self.arguments.items())])
 
     def imports(self, *names: str) -> str:
-        """The lines that import what the file uses."""
+        """Return the lines that import what the file uses."""
         kinds = {type(value).__name__ for value in self.arguments.values() if isinstance(value, Record)}
         lines = [f"from evalcell import {', '.join(sorted(kinds))}"] if kinds else []
         return "\n".join([*lines, f"from runner.runs.export import {', '.join(names)}"])
@@ -79,7 +79,7 @@ class ExportFile:
 
 
 def promptfoo(one: ExportFile) -> str:
-    """An assertion in JavaScript: one in Python would start anew on each row, and fail with the score 0."""
+    """Return an assertion in JavaScript: one in Python would start anew on each row, and fail with the score 0."""
     refuse_no_verdict(one.evaluator, one.threshold)
     options = [*one.options, *(() if one.threshold is None else ("--threshold", repr(one.threshold)))]
     script = json.dumps(one.named)
@@ -105,7 +105,7 @@ def promptfoo(one: ExportFile) -> str:
 
 
 def inspect(one: ExportFile) -> str:
-    """A file with a scorer."""
+    """Return a file with a scorer."""
     metrics = '{"*": [mean(), stderr()]}' if len(one.evaluator.outputs) > 1 else "[mean(), stderr()]"
     file = one.file_named(f"{one.name}_inspect.py")
     return f'''\
@@ -130,7 +130,7 @@ def {one.name}():
 
 
 def langsmith(one: ExportFile) -> str:
-    """A file with an evaluator."""
+    """Return a file with an evaluator."""
     module = Path(one.file_named(f"{one.name}_langsmith.py")).stem
     return f'''\
 """LangSmith: {one.shown}, which evalcell runs in a sandbox. Written by `evalcell export`.
@@ -149,7 +149,7 @@ your own, such as `output.answer` for a mapping. The example's metadata are colu
 
 
 def pytest(one: ExportFile) -> str:
-    """A test file with a fixture."""
+    """Return a test file with a fixture."""
     refuse_no_verdict(one.evaluator, one.threshold)
     arguments = one.arguments if one.threshold is None else {**one.arguments, "threshold": one.threshold}
     made = replace(one, arguments=arguments)

@@ -141,7 +141,7 @@ class RowScorer:
 
 
 def first_config(evaluator: Evaluator) -> OutputConfig:
-    """That of the output that decides what passes."""
+    """Return the config of the output that decides what passes."""
     return next(iter(evaluator.configs.values()), Freeform())
 
 

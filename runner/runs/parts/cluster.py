@@ -41,7 +41,7 @@ class Actor:
         self._files = WorkerFiles()
 
     async def hello(self, path: str) -> dict[str, Any]:
-        """Which versions this node has, and what it reads there."""
+        """Return which versions this node has, and what it reads there."""
         try:
             found = Path(path).read_text()[:100]
         except (OSError, ValueError):
@@ -68,11 +68,11 @@ class Actor:
             self._activity.busy -= 1
 
     async def status(self) -> dict[str, Any]:
-        """What it does, for `evalcell cluster`."""
+        """Return what it does, for `evalcell cluster`."""
         return self._activity.status(self._work.identity)
 
     async def count(self) -> int:
-        """The results of its part so far."""
+        """Return the results of its part so far."""
         return self._count
 
     async def close(self) -> None:

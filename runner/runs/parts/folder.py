@@ -150,9 +150,12 @@ class PartsFolder:
 
     def mark(self) -> tuple[str, str]:
         """
-        A file that whoever sees this folder sees, and what it has. Raises WriteError.
+        Return a file that whoever sees this folder sees, and what it has.
 
         `release` removes it.
+
+        Raises:
+            WriteError: It cannot be written.
         """
         place = Path(os.path.abspath(self._folder / _MARK))
         content = secrets.token_hex(16)
@@ -167,11 +170,11 @@ class PartsFolder:
         self._replace(Path(PARTS, PLAN), plan.model_dump_json())
 
     def part(self, number: int) -> str:
-        """The path of a part's folder."""
+        """Return the path of a part's folder."""
         return os.path.abspath(self._folder / PARTS / part_name(number))
 
     def figures(self, plan: PartPlan) -> dict[int, PartFigures]:
-        """The figures of the parts that are finished, by number."""
+        """Return the figures of the parts that are finished, by number."""
         found = ((number, read_figures(self.part(number))) for number in range(1, len(plan.parts) + 1))
         return {number: one for number, one in found if one is not None}
 

@@ -29,7 +29,7 @@ _NUMBERED = re.compile(r"(?:.*#)?[1-9][0-9]*", re.DOTALL)
 
 
 def look_at_file(task: LookTask) -> Look:
-    """What a Parquet or Arrow file says of itself. Raises DatasetError."""
+    """Return what a Parquet or Arrow file says of itself. Raises DatasetError."""
     rows = ParquetRows(task.path, ())
     try:
         name = "id" if task.id is None else needed_column(parse_column("id", task.id))
@@ -51,7 +51,7 @@ def count_part(task: CountTask) -> Count:
 
 
 def own_ids(task: CountTask) -> Iterator[str | None]:
-    """The ids that the rows have of their own, in order; None for a row without."""
+    """Yield the ids that the rows have of their own, in order; None for a row without."""
     source = None if task.id is None else parse_column("id", task.id)
     columns = source.columns if source else frozenset({"id"})
     with open_dataset(task.slice.path, columns=columns, reading=task.reading, part=task.slice) as dataset:

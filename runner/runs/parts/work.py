@@ -131,9 +131,10 @@ class PartWorker:
 
 def read_figures(folder: str | os.PathLike[str]) -> PartFigures | None:
     """
-    The figures of a part that is finished, and whose rows are as long as then; else None.
+    Return the figures of a part that is finished, and whose rows are as long as then; else None.
 
-    Raises OutputError for a part that leads elsewhere.
+    Raises:
+        OutputError: For a part that leads elsewhere.
     """
     part = Path(folder)
     refuse_links(part.parent, (), (part.name,))
@@ -147,13 +148,18 @@ def read_figures(folder: str | os.PathLike[str]) -> PartFigures | None:
 
 
 def pack_reply(reply: Reply) -> bytes:
-    """A reply as JSON. Figures stay in their file: they may be long."""
+    """Return a reply as JSON. Figures stay in their file: they may be long."""
     value = {"figures": True} if isinstance(reply, PartFigures) else reply.model_dump(mode="json")
     return json.dumps({"reply": type(reply).__name__, "value": value}).encode()
 
 
 async def reply_of(data: bytes, task: Task, worker: str) -> Reply:
-    """The reply to a task, as `packed` wrote it. Raises PartLostError where it cannot be read, or has no figures."""
+    """
+    Return the reply to a task, as `packed` wrote it.
+
+    Raises:
+        PartLostError: Where it cannot be read, or has no figures.
+    """
     try:
         said = json.loads(data)
         if kind := _KINDS.get(said["reply"]):

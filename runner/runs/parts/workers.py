@@ -23,7 +23,7 @@ from sandboxes.shield import every, finish
 
 @asynccontextmanager
 async def workers(prepared: PreparedRun, folder: PartsFolder) -> AsyncIterator[list[CrewWorker]]:
-    """As many as the request asks for, to be started, and ended with the context. Raises what a cluster does."""
+    """Provide as many workers as the request asks for; they end with the context. Raises what a cluster does."""
     on, jobs = prepared.request.on, prepared.request.sandbox.jobs
     if on is not None:
         async with _on_cluster(on, prepared, folder) as found:

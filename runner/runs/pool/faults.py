@@ -51,7 +51,7 @@ class Fault(Model):
 
     @classmethod
     def of(cls, error: BaseException) -> Fault:
-        """What cannot be told by its kind is a fault of evalcell itself, never the caller's."""
+        """Return what cannot be told by its kind is a fault of evalcell itself, never the caller's."""
         for kind, known in _KINDS.items():
             if isinstance(error, known):
                 message = str(error)[:_MESSAGE]
@@ -62,7 +62,7 @@ class Fault(Model):
         return cls(kind="internal", message=f"evalcell failed ({said}); the server's log has more")
 
     def error(self) -> Exception:
-        """The exception."""
+        """Return the exception."""
         kind = _KINDS.get(self.kind, SandboxError)
         if kind is ColumnsError:
             return ColumnsError(self.message, self.paths, tuple(self.values))
@@ -70,7 +70,7 @@ class Fault(Model):
 
 
 def error_of(payload: bytes) -> Exception:
-    """The exception that a worker sent."""
+    """Return the exception that a worker sent."""
     try:
         return Fault.model_validate_json(payload).error()
     except ValidationError as e:
@@ -78,6 +78,6 @@ def error_of(payload: bytes) -> Exception:
 
 
 def unreadable(error: Exception) -> SandboxError:
-    """The error for a reply that is none. The log says why, without values, as they may be of rows."""
+    """Return the error for a reply that is none. The log says why, without values, as they may be of rows."""
     LOG.error("a worker's reply cannot be read: %s", printable(str(error).partition(" [type=")[0], _MESSAGE))
     return SandboxError("the worker's reply cannot be read; see the server's log")

@@ -36,12 +36,12 @@ class PoolFrame(NamedTuple):
 
 
 def encode_payload(value: object) -> bytes:
-    """A payload of JSON. Names of files may be in it that are no UTF-8."""
+    """Return a payload of JSON. Names of files may be in it that are no UTF-8."""
     return _write(value).encode()
 
 
 def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    """The bytes of a message. Raises FrameError if it is too long to be read."""
+    """Return the bytes of a message. Raises FrameError if it is too long to be read."""
     head = json.dumps(header, separators=(",", ":")).encode()
     if len(head) > HEADER or len(payload) > PAYLOAD:
         raise FrameError(f"a message of {len(head) + len(payload):,} bytes; at most {PAYLOAD >> 20} MB can be sent")
@@ -49,7 +49,7 @@ def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:
 
 
 async def read(stream: asyncio.StreamReader) -> PoolFrame:
-    """The next message. Raises EOFError at the end, also inside a message, and FrameError."""
+    """Return the next message. Raises EOFError at the end, also inside a message, and FrameError."""
     header, payload = _HEAD.unpack(await stream.readexactly(_HEAD.size))
     if header > HEADER or payload > PAYLOAD:
         raise FrameError(f"a message of {header + payload:,} bytes")
@@ -64,7 +64,7 @@ async def read(stream: asyncio.StreamReader) -> PoolFrame:
 
 
 async def read_line(stream: asyncio.StreamReader) -> bytes:
-    """The next line of a log, cut; empty at the end."""
+    """Return the next line of a log, cut; empty at the end."""
     try:
         return await stream.readuntil()
     except asyncio.IncompleteReadError as e:

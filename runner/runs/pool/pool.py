@@ -93,8 +93,11 @@ class WorkerPool:
 
         What goes wrong is in the last part. `stored` says which segments are kept by now: with it, a run whose worker
         is lost goes on by itself; without it that raises WorkerLostError. When the pool is closed, the last part says
-        `parked`. Raises UnsupportedConfigError for a sandbox that there is not, and SandboxError for parts that cannot
-        be read.
+        `parked`.
+
+        Raises:
+            UnsupportedConfigError: For a sandbox that there is not.
+            SandboxError: For parts that cannot be read.
         """
         stream = RunStream(self._worker(job.request.sandbox), job, stored)
         self._runs.add(stream)
@@ -112,8 +115,9 @@ class WorkerPool:
         """
         Score a few rows in a warm sandbox. A caller that is cancelled stops its script at once.
 
-        Raises BusyError, WorkerLostError and PoolClosedError; InputError for rows that are too large together;
-        InputError, UnsupportedConfigError and SandboxError as `runner.evaluate` does.
+        Raises:
+            BusyError, WorkerLostError, PoolClosedError, InputError: For rows that are too large together.
+            InputError, UnsupportedConfigError, SandboxError: As `runner.evaluate` does.
         """
         try:
             # Not model_dump_json, which refuses half a surrogate pair.
@@ -130,7 +134,7 @@ class WorkerPool:
 
     async def check(self, evaluator: Evaluator, sandbox: SandboxConfig) -> list[Problem]:
         """
-        What a compiler finds in the script, without running it; nothing where the sandbox has none.
+        Return what a compiler finds in the script, without running it; nothing where the sandbox has none.
 
         Raises what `evaluate` does.
         """
@@ -144,7 +148,7 @@ class WorkerPool:
             raise unreadable(e) from e
 
     def status(self) -> PoolStatus:
-        """What goes on, as last known."""
+        """Return what goes on, as last known."""
         workers = list(self._workers.values())
         return PoolStatus(
             workers=sum(worker.pid is not None for worker in workers),
@@ -204,19 +208,20 @@ _OWN = (
 
 
 def runs_elsewhere(backend: str) -> bool:
-    """Whether the backend's scripts leave this machine. Raises as `registry.find` does."""
+    """Say whether the backend's scripts leave this machine. Raises as `registry.find` does."""
     return find(backend).capabilities.elsewhere
 
 
 def local_variables(own: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, str]:
-    """Those of the worker whose sandboxes run here; `allowed` are those that scripts may be given."""
+    """Return those of the worker whose sandboxes run here; `allowed` are those that scripts may be given."""
     names = {*UV_VARIABLES, *PYTHON, *_OWN, *install_variables(own), *allowed}
     return {name: value for name, value in own.items() if name in names}
 
 
 def provider_variables(own: Mapping[str, str], backend: str, allowed: Iterable[str] = ()) -> dict[str, str]:
     """
-    Those of the worker of one provider: its credentials, and those of package indexes, as packages are resolved here.
+    Return those of the worker of one provider: its credentials, and those of package indexes, as packages are resolved
+    here.
 
     Raises as `registry.find` does.
     """

@@ -295,7 +295,7 @@ class Job:
         self._frames.put_nowait(item)
 
     async def next(self) -> PoolFrame:
-        """The next message. Raises what the job failed with, and WorkerLostError."""
+        """Return the next message. Raises what the job failed with, and WorkerLostError."""
         self.held -= self._working
         self._working = 0
         if self._taken is not None:

@@ -48,7 +48,7 @@ class RunStream:
             await self._worker.tell(self._sent, "park")
 
     async def parts(self) -> AsyncGenerator[RunPart]:
-        """All parts. Closing it stops the script. Raises WorkerLostError if nobody says what is kept."""
+        """Yield all parts. Closing it stops the script. Raises WorkerLostError if nobody says what is kept."""
         losses = 0
         while True:
             try:

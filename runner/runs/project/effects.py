@@ -34,7 +34,7 @@ def refuse_untrusted(file: ProjectFile, runs: Mapping[str, Sequence[SuitePart]])
 
 
 def needs_word(file: ProjectFile, entry: Settings, parts: Sequence[SuitePart]) -> list[str]:
-    """The keys by which data leaves, a script reaches more than its sandbox, or a file elsewhere is written."""
+    """Return the keys by which data leaves, a script reaches more than its sandbox, or a file elsewhere is written."""
     found = []
     if entry.sandbox is not None and find(entry.sandbox).capabilities.elsewhere:
         found.append(f"`sandbox = {_word(entry.sandbox)}` sends scripts and rows to a provider")
@@ -57,7 +57,7 @@ def needs_word(file: ProjectFile, entry: Settings, parts: Sequence[SuitePart]) -
 def effects(
     file: ProjectFile, entry: Settings, parts: Sequence[SuitePart], runs: Sequence[PreparedRun]
 ) -> list[tuple[str, str]]:
-    """What each part of a run does, in lines for people: a heading, and a text. Asks no host anything."""
+    """Return what each part of a run does, in lines for people: a heading, and a text. Asks no host anything."""
     return [
         *_lines("runs in", dict.fromkeys(_place(one) for one in runs)),
         *_lines("sends", _sends(file, entry)),

@@ -41,9 +41,10 @@ class ProjectFile:
 
     def place(self, path: str) -> str:
         """
-        A path of the file as seen from the working directory. What ends with a separator still does.
+        Return a path of the file as seen from the working directory. What ends with a separator still does.
 
-        Raises InputError for what no system takes for a path.
+        Raises:
+            InputError: For what no system takes for a path.
         """
         if "\0" in path:
             raise InputError(f"{self.name}: {describe(path, 60)} is no path: it has a NUL; take that out")
@@ -55,10 +56,13 @@ class ProjectFile:
 
 def find_project(named: str | os.PathLike[str] | None = None) -> ProjectFile | None:
     """
-    The project in a file or folder, or without a name in the nearest folder from here upwards that has one.
+    Return the project in a file or folder, or without a name in the nearest folder from here upwards that has one.
 
-    None if there is none on the way up, which ends at the top of a git repository. Raises InputError for a file that
-    cannot be used, and for one on the way that belongs to somebody else: it says what is run.
+    None if there is none on the way up, which ends at the top of a git repository.
+
+    Raises:
+        InputError: For a file that cannot be used, and for one on the way that belongs to somebody else: it says what
+            is run.
     """
     if named is not None:
         path = Path(named)
@@ -132,7 +136,7 @@ def _refuse(path: Path, text: str, table: Sequence[str], error: ValidationError)
 
 
 def line_of(text: str, place: Sequence[str]) -> int | None:
-    """The line of a key, counted from 1: below its table's header, or wherever it stands first."""
+    """Return the line of a key, counted from 1: below its table's header, or wherever it stands first."""
     lines = text.split("\n")
     for depth in range(len(place), 0, -1):
         inside, key = list(place[:depth]), place[depth - 1]

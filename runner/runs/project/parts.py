@@ -33,7 +33,7 @@ def suites(
     trust: bool = False,
 ) -> list[Suite]:
     """
-    The runs of these names, or all; each is a suite, and all is found and checked.
+    Return the runs of these names, or all; each is a suite, and all is found and checked.
 
     Without `trust`, a run by which anything leaves this machine, or is written outside the file's folder, is refused.
     Raises InputError for that and for a name that there is not, DatasetError, and what Suite does.
@@ -102,7 +102,11 @@ def _refuse_shared(file: ProjectFile, found: Mapping[str, Sequence[SuitePart]]) 
 
 
 def parts(file: ProjectFile, names: Sequence[str] = ()) -> dict[str, list[SuitePart]]:
-    """By the name of a run of the file: one part for each of its evaluators. Raises as `suites`; touches nothing."""
+    """
+    Return, by the name of a run of the file, one part for each of its evaluators.
+
+    Raises as `suites`; touches nothing.
+    """
     entries = file.project.entries()
     for name in names:
         if name not in entries:

@@ -114,7 +114,12 @@ def refuse_names(names: Sequence[str]) -> None:
 
 
 def folder_of(output: Sequence[str], name: str) -> tuple[str, ...]:
-    """The results folder of one of several evaluators, in that for all. Raises OutputError for a file or a link."""
+    """
+    Return the results folder of one of several evaluators, in that for all.
+
+    Raises:
+        OutputError: For a file or a link.
+    """
     for path in output:
         if not is_folder(path):
             raise OutputError(
@@ -126,12 +131,16 @@ def folder_of(output: Sequence[str], name: str) -> tuple[str, ...]:
 
 
 def baseline_of(baseline: str | None, name: str) -> str | None:
-    """The baseline of one of several evaluators: its folder, in the folder of all."""
+    """Return the baseline of one of several evaluators: its folder, in the folder of all."""
     return None if baseline is None else os.path.join(baseline, name, "")
 
 
 def own(names: Iterable[str], name: str, text: str) -> str | None:
-    """What `NAME.text` says to the evaluator of this name; without a known NAME it is for all. None: for another."""
+    """
+    Return what `NAME.text` says to the evaluator of this name; without a known NAME it is for all.
+
+    None: for another.
+    """
     for other in sorted(names, key=len, reverse=True):
         if text.startswith(f"{other}."):
             return text[len(other) + 1 :] if other == name else None
@@ -142,10 +151,11 @@ def share_values(
     names: Iterable[str], values: Mapping[str, T], evaluators: Mapping[str, Evaluator]
 ) -> dict[str, dict[str, T]]:
     """
-    The values for each evaluator's parameters: `NAME.parameter` for one, `parameter` for all that have it, or take the
-    role of this name.
+    Return the values for each evaluator's parameters: `NAME.parameter` for one, `parameter` for all that have it, or
+    take the role of this name.
 
-    Raises InputError for a parameter that none has.
+    Raises:
+        InputError: For a parameter that none has.
     """
     names = list(names)
     found: dict[str, dict[str, T]] = {name: {} for name in names}
@@ -165,7 +175,7 @@ def share_values(
 
 
 def has(evaluator: Evaluator, parameter: str) -> bool:
-    """Whether a parameter of this name, or one that takes the role of this name, may be mapped."""
+    """Say whether a parameter of this name, or one that takes the role of this name, may be mapped."""
     return (
         (evaluator.accepts_any and drop_reason(evaluator, parameter) is None)
         or any(one.name == parameter for one in evaluator.parameters)

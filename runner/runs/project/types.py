@@ -72,7 +72,7 @@ class Columns(Model):
     context: str | None = None
 
     def named(self) -> dict[str, str]:
-        """Those that are there, by their roles."""
+        """Return those that are there, by their roles."""
         return {name: getattr(self, name) for name in self.model_fields_set if getattr(self, name) is not None}
 
 
@@ -102,14 +102,14 @@ class Project(Settings):
     """The runs, by name. Without any, the file is one run, called `default`."""
 
     def entries(self) -> dict[str, Settings]:
-        """Each run with what it takes over."""
+        """Return each run with what it takes over."""
         runs = self.run or {"default": Settings()}
         return {name: one.over(self) for name, one in runs.items()}
 
     def path_of(self, dataset: str | None) -> str:
-        """The path of the dataset that a run names."""
+        """Return the path of the dataset that a run names."""
         return self.datasets[dataset].path if dataset in self.datasets else dataset or ""
 
     def columns_of(self, dataset: str | None) -> dict[str, str]:
-        """Its columns by their roles."""
+        """Return its columns by their roles."""
         return self.datasets[dataset].columns.named() if dataset in self.datasets else {}

@@ -33,7 +33,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 @pytest.fixture
 def evalcell(request: pytest.FixtureRequest) -> Callable[..., Report]:
     """
-    `evalcell.evaluate`, which shows the summary and the worst rows if the test fails.
+    Return `evalcell.evaluate`, which shows the summary and the worst rows if the test fails.
 
     Takes and raises what `evaluate` does: `report = evalcell("same.py", "data.jsonl")`.
     """

@@ -25,7 +25,7 @@ _NAME = 80  # characters of an example's id in the name of its test
 
 
 def evaluators(examples: Path, stem: str) -> list[Path]:
-    """The scripts of this name beside the examples that have an `evaluate`."""
+    """Return the scripts of this name beside the examples that have an `evaluate`."""
     found = []
     for suffix in LANGUAGES:
         script = examples.with_name(f"{stem}{suffix}")
@@ -46,7 +46,7 @@ class ExamplesFile(pytest.File):
         self._results: dict[Path, dict[str, ExampleResult]] = {}
 
     def collect(self) -> Iterator[pytest.Item]:
-        """An item for each example and evaluator."""
+        """Yield an item for each example and evaluator."""
         name = printable(whole(self.path.name))
         if not self._evaluators:
             stem = printable(whole(self.path.name.partition(".cases.")[0]))
@@ -68,7 +68,7 @@ class ExamplesFile(pytest.File):
                 yield ExampleItem.from_parent(self, name=test, script=script, example=example)
 
     def result(self, script: Path, example: Example) -> ExampleResult:
-        """The example's result. The first call runs all examples of the evaluator that were selected."""
+        """Return the example's result. The first call runs all examples of the evaluator that were selected."""
         if script not in self._results:
             items = self.session.items
             some = [i.example for i in items if isinstance(i, ExampleItem) and i.parent is self and i.script == script]
@@ -94,7 +94,7 @@ class ExampleItem(pytest.Item):
             raise ExampleFailed(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Where the result differs from what is expected, instead of a traceback."""
+        """Return where the result differs from what is expected, instead of a traceback."""
         error = excinfo.value
         if isinstance(error, ExampleFailed):
             return guard_text("\n".join(_difference(error.result)))
@@ -103,7 +103,7 @@ class ExampleItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The example's file, line and name."""
+        """Return the example's file, line and name."""
         line = self.example.where.rpartition(":")[2]
         return self.path, int(line) - 1 if line.isdecimal() else None, self.name
 

@@ -15,7 +15,7 @@ _TEXT = 300  # characters of a text
 
 
 def report_text(report: Report) -> str:
-    """The summary and the worst rows, safe to print."""
+    """Return the summary and the worst rows, safe to print."""
     shown = report.shown
     lines = list(_summary(report.summary))
     if shown.rows:

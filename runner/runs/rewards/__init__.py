@@ -170,7 +170,7 @@ class Reward:
 
 
 def text_of(value: Any) -> Any:
-    """Of chat messages, the text of the last one; anything else as it is."""
+    """Return the text of the last one of chat messages; anything else as it is."""
     if not (
         isinstance(value, list | tuple) and value and all(isinstance(one, Mapping) and "role" in one for one in value)
     ):

@@ -34,7 +34,11 @@ _TYPESCRIPT = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):(\d+)\)?$", r
 
 
 def prepared_of(request: bytes) -> PreparedRun:
-    """What a request, as JSON, needs. That does not change: it is remembered, if small. Raises what `prepare` does."""
+    """
+    Return what a request, as JSON, needs.
+
+    That does not change: it is remembered, if small. Raises what `prepare` does.
+    """
     return (_remembered if len(request) <= _SMALL else _prepared)(request)
 
 
@@ -73,7 +77,7 @@ async def try_rows(
 
 
 async def check_script(evaluator: Evaluator, config: SandboxConfig, sandboxes: Sandboxes) -> list[Problem]:
-    """What a compiler finds in the script; nothing where the sandbox has none. Raises what `prepare` does."""
+    """Return what a compiler finds in the script; nothing where the sandbox has none. Raises what `prepare` does."""
     prepared = prepare(RunRequest(evaluator=evaluator, sandbox=config), worked=True)
     if not prepared.sandbox.capabilities.checks:
         return []
@@ -99,7 +103,7 @@ def _row(
 
 
 def place(evaluator: Evaluator, execution: Execution) -> tuple[int | None, int | None]:
-    """The line and column where the script raised, as far as its traceback tells; both count from 1."""
+    """Return the line and column where the script raised, as far as its traceback tells; both count from 1."""
     if execution.error is None or not (trace := execution.error.traceback):
         return None, None
     if evaluator.language == "typescript":

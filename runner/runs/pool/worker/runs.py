@@ -141,7 +141,7 @@ class GivenColumns(RowColumns):
 
     @classmethod
     def of_binding(cls, binding: Binding) -> GivenColumns:
-        """Those that a script's parameters are bound to."""
+        """Return those that a script's parameters are bound to."""
         texts = binding.mapping.paths.values()
         names = [text[2:] if text.startswith("$.") and is_bare(text[2:]) else text for text in texts]
         found = cls([*(name for name in names if name != "id"), *sorted(binding.own_columns), *TEXTS], asked=False)
@@ -149,7 +149,7 @@ class GivenColumns(RowColumns):
         return found
 
     def of(self, case: Case) -> dict[str, Any]:
-        """The values in this row; what it lacks is left out."""
+        """Return the values in this row; what it lacks is left out."""
         lacks = ({*BY_NAME} - case.present) | (self.own - case.metadata.keys())
         return {name: value for name, value in super().of(case).items() if name not in lacks and not case.broken}
 

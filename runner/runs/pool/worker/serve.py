@@ -207,7 +207,7 @@ class Worker:
 
 def held_bytes(limit: int) -> int:
     """
-    Bytes of their own, files that are mapped for reading not counted; 0 where the system does not tell.
+    Return the bytes of their own, without files that are mapped for reading; 0 where the system does not tell.
 
     What processes share is counted once if counting it more often would exceed `limit`, as that takes longer.
     """

@@ -136,7 +136,7 @@ class Lease(Sandbox):
             self._sandboxes.forget(opened)
 
     def leave(self, loaded: ProgramLease) -> None:
-        """A program is not used any more."""
+        """Give back a program that is not used any more."""
         self._sandboxes.programs.leave(loaded)
 
 

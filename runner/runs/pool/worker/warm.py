@@ -76,7 +76,7 @@ class Warm(Generic[T]):
         return item
 
     def leave(self, item: T) -> None:
-        """One user less."""
+        """Count one user less."""
         item.users -= 1
         item.used = self._clock()
         if not item.users and self._kept.get(item.key) is not item:
@@ -162,7 +162,7 @@ class Programs(Warm[ProgramLease]):
 
     async def take(self, number: int, sandbox: Sandbox, script: Script, limits: Limits) -> ProgramLease:
         """
-        The program, loaded if it is not kept; give it back with `leave`. `number` is the sandbox's.
+        Return the program, loaded if it is not kept; give it back with `leave`. `number` is the sandbox's.
 
         Raises what `Sandbox.load` does. Loading is stopped when nobody waits for it any more.
         """
@@ -246,7 +246,7 @@ class Sandboxes(Warm[SandboxLease]):
 
     async def take(self, wanted: Sandbox) -> SandboxLease:
         """
-        The open sandbox with the config of `wanted`; give it back with `leave`. Raises what `Sandbox.open` does.
+        Return the open sandbox with the config of `wanted`; give it back with `leave`. Raises what `Sandbox.open` does.
 
         It goes on being opened when nobody waits for it any more: the next one will want it.
         """
@@ -351,7 +351,7 @@ class FairQueue:
         return sum(len(party.waiting) for party in self._parties)
 
     def join(self, dry: bool) -> Party:
-        """A new run, or the dry runs' one party. A new one has had as much as the least served of the others."""
+        """Return a new run, or the dry runs' one party. A new one has had as much as the least served of the others."""
         if dry:
             return self._dry
         party = Party(dry=False)
@@ -360,7 +360,7 @@ class FairQueue:
         return party
 
     def leave(self, party: Party) -> None:
-        """A run is over. Safe twice."""
+        """End a run's turn. Safe twice."""
         if not party.dry and party in self._parties:
             self._parties.remove(party)
 

@@ -10,18 +10,18 @@ from runner.core.text import whole
 
 
 def next_command(given: Sequence[str], error: ColumnsError) -> str:
-    """What is wrong, and the whole command to run instead."""
+    """Return what is wrong, and the whole command to run instead."""
     how = f"with the right {' and '.join(error.blanks)}" if error.blanks else "if these columns are the right ones"
     return f"{error.why}\nRun this, {how}:\n  {_command(given, error)}"
 
 
 def anew(given: Sequence[str]) -> str:
-    """The command that starts a run anew which cannot be resumed."""
+    """Return the command that starts a run anew which cannot be resumed."""
     return f"Run this to start anew, without the rows that are there:\n  {_with(given, '--overwrite')}"
 
 
 def resuming(given: Sequence[str]) -> str:
-    """The command that goes on with a run."""
+    """Return the command that goes on with a run."""
     return _with(given, "--resume")
 
 

@@ -29,7 +29,7 @@ class CommandOptions:
 
     @classmethod
     def of(cls, parsed: Mapping[str, Any]) -> Self:
-        """What click parsed: an option that was left out is None, False or empty."""
+        """Return what click parsed: an option that was left out is None, False or empty."""
         own = {name: value for name, value in parsed.items() if name not in SETTINGS}
         unset = (None, False, ())
         said = {n: value for n, value in parsed.items() if n in SETTINGS and not any(value is one for one in unset)}
@@ -44,13 +44,13 @@ class CommandOptions:
         return self._own[name]
 
     def but(self, **changes: Any) -> Self:
-        """The same with others of both; a setting that is None stays."""
+        """Return the same with others of both; a setting that is None stays."""
         said = {name: value for name, value in changes.items() if name in SETTINGS and value is not None}
         own = {name: value for name, value in changes.items() if name not in SETTINGS}
         return type(self)({**self.settings, **said}, {**self._own, **own})
 
     def find(self, name: str) -> Evaluator:
-        """The evaluator of a name, or the code of `--inline`. Raises EvaluatorError and StoreError."""
+        """Return the evaluator of a name, or the code of `--inline`. Raises EvaluatorError and StoreError."""
         language, dialect, failures = self.settings.get("lang"), self["dialect"], self["dialect_failures"]
         if self["inline"] is not None:
             from runner.inputs.evaluators.inline import read_inline  # here: most evaluators are files
@@ -61,9 +61,11 @@ class CommandOptions:
 
     def request(self, evaluator: str, dataset: str | None, read: Evaluator | None = None) -> RunRequest:
         """
-        `read`: the evaluator that the mapping is for; without it the mapping is left out.
+        Return the request. `read`: the evaluator that the mapping is for; without it the mapping is left out.
 
-        Raises InputError and UnsupportedConfigError.
+        Raises:
+            InputError: An argument cannot be used.
+            UnsupportedConfigError: The sandbox cannot do what is asked for.
         """
         files = _files(self.settings.get("file", ()))
         env = _variables(self["env"], files, self["env_file"])

@@ -14,7 +14,7 @@ _SCRIPTS = 200  # of a folder
 
 
 def script(shell: str, cli: click.Command) -> str:
-    """What the shell reads to complete evalcell's commands."""
+    """Return what the shell reads to complete evalcell's commands."""
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)
@@ -23,22 +23,22 @@ def script(shell: str, cli: click.Command) -> str:
 
 
 def evaluators(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Templates, and scripts of this folder; files, where none begins so."""
+    """Return templates, and scripts of this folder; files, where none begins so."""
     return _plain([*_templates(), *_scripts()], begun) or [CompletionItem(begun, type="file")]
 
 
 def templates(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The names of the templates."""
+    """Return the names of the templates."""
     return _plain(_templates(), begun)
 
 
 def datasets(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """`demo`, where it has been begun, else files."""
+    """Return `demo` where it has been begun, else files."""
     return (_plain(["demo"], begun) if begun else []) or [CompletionItem(begun, type="file")]
 
 
 def sandboxes(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """The names of the sandboxes."""
+    """Return the names of the sandboxes."""
     from sandboxes.registry import backends
 
     return _plain([backend.name for backend in backends().values() if not backend.hidden], begun)

@@ -22,7 +22,7 @@ def need_packages(what: str, packages: tuple[str, ...], extra: str) -> None:
 
 
 def epilog(failed: str) -> str:
-    """The end of a command's help. `failed`: what 1 stands for."""
+    """Return the end of a command's help. `failed`: what 1 stands for."""
     return (
         f"Exit codes: 0 done; 1 {failed}; 2 wrong usage; 3 no verdict, for example because nothing was scored; "
         "130 interrupted."

@@ -64,7 +64,7 @@ class HeadingCommand(click.Command):
 
 
 def on_the_command_line() -> Iterator[tuple[str, str]]:
-    """Each parameter that the user has written: its name, and the option."""
+    """Yield each parameter that the user has written: its name, and the option."""
     context = click.get_current_context()
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -73,7 +73,7 @@ def on_the_command_line() -> Iterator[tuple[str, str]]:
 
 
 def option_of(name: str) -> str:
-    """The option of a setting."""
+    """Return the option of a setting."""
     return f"--{name.replace('_', '-')}"
 
 

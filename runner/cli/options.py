@@ -25,7 +25,7 @@ _LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript", "js": "ty
 
 
 def completion_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
-    """What the shell's completion offers: a function of `completion`."""
+    """Return what the shell's completion offers: a function of `completion`."""
 
     def offer(context: click.Context, parameter: click.Parameter, begun: str) -> list[Any]:
         from runner.cli import completion  # not for a command that runs

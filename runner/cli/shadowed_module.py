@@ -8,7 +8,7 @@ import sys
 
 def cannot_import(error: Exception, *, starting: bool) -> str | None:
     """
-    Where another's module has taken the place of one that evalcell needs: that, and what to do.
+    Return where another's module has taken the place of one that evalcell needs: that, and what to do.
 
     While it is starting, whatever stands in the way is in the traceback. Later a fault of ours may be: then only a
     module that has the name of one of Python's counts.

@@ -33,8 +33,9 @@ def command(body: Callable[[], T]) -> T:
     """
     Run `body`, which may block in files, and return or raise what it does; to be called in the main thread.
 
-    Raises KeyboardInterrupt when a signal comes and no event loop of `run` goes on: the thread is then left behind, and
-    only `leave` surely ends the process.
+    Raises:
+        KeyboardInterrupt: When a signal comes and no event loop of `run` goes on: the thread is then left behind, and
+            only `leave` surely ends the process.
     """
     if threading.current_thread() is not threading.main_thread():
         return body()  # signals are somebody else's

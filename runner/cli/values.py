@@ -18,10 +18,13 @@ T = TypeVar("T")
 
 def mapping(paths: Sequence[str], literals: Sequence[str], evaluator: Evaluator) -> InputMapping:
     """
-    The values of `--map` and `--set`. Raises InputError.
+    Return the values of `--map` and `--set`.
 
     A value of `--set` is JSON. If `string` is among the parameter's declared types, a value that is not JSON is taken
     as a string; if it is the only type, anything but a JSON string is.
+
+    Raises:
+        InputError: An argument cannot be used.
     """
     declared = {parameter.name: parameter.declared for parameter in evaluator.parameters}
 
@@ -32,7 +35,7 @@ def mapping(paths: Sequence[str], literals: Sequence[str], evaluator: Evaluator)
 
 
 def place(path: str | None) -> str | None:
-    """The value of `--rows`. Raises InputError."""
+    """Return the value of `--rows`. Raises InputError."""
     if path is not None:
         from runner.inputs.datasets.places import parse_place  # here: few datasets name a place
 
@@ -45,7 +48,7 @@ def place(path: str | None) -> str | None:
 
 def standard_input() -> BinaryIO | None:
     """
-    Stdin's bytes, in a new buffer; None if stdin is closed.
+    Return stdin's bytes, in a new buffer; None if stdin is closed.
 
     Python's own buffer must not be in use by a thread when the interpreter ends.
     """

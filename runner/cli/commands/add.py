@@ -72,7 +72,7 @@ def _counted(file: str) -> tuple[int, list[str]]:
 
 
 def list_evaluators(count: int, *, as_json: bool) -> int:
-    """A line each. Raises StoreError."""
+    """Return a line each. Raises StoreError."""
     with open_store() as store:
         page = store.evaluators(count=count)
     made = render.table("evaluator", "language", "saved", "what it scores")
@@ -88,7 +88,7 @@ def list_evaluators(count: int, *, as_json: bool) -> int:
 
 
 def list_datasets(count: int, *, as_json: bool) -> int:
-    """A line each. Raises StoreError."""
+    """Return a line each. Raises StoreError."""
     with open_store() as store:
         page = store.datasets(count=count)
     made = render.table("dataset", "rows", "size", "added", "columns")

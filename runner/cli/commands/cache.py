@@ -17,7 +17,7 @@ _DAY = 86_400
 
 
 def list_cache() -> int:
-    """A line for each thing that is kept, alike ones together, and what they take, the largest first."""
+    """Return a line for each thing that is kept, alike ones together, and what they take, the largest first."""
     found, out = entries(), render.out()
     alike: dict[tuple[str, str], list[CacheEntry]] = {}
     for entry in found:

@@ -9,7 +9,7 @@ from runner.cli.exit_codes import DONE
 
 @click.group(hidden=True)
 def github() -> None:
-    """What the GitHub action uses; the environment is that of a job."""
+    """Run what the GitHub action uses; the environment is that of a job."""
 
 
 @github.command()

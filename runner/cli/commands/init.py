@@ -30,8 +30,11 @@ def init(folder: str, language: Language | None) -> int:
     """
     Write the files, where none of them is yet; return the exit code.
 
-    Inside a git repository the workflow goes to its top folder, as no other place is looked at. Raises InputError for a
-    folder that cannot be used, OutputError for a file that exists or cannot be written.
+    Inside a git repository the workflow goes to its top folder, as no other place is looked at.
+
+    Raises:
+        InputError: For a folder that cannot be used.
+        OutputError: For a file that exists or cannot be written.
     """
     place, language = Path(folder), language or "python"
     top = _repository(place)

@@ -19,7 +19,7 @@ _GRANTS = {"files": "files (--file)", "env": "variables (--env)", "network": "ne
 
 
 def list_templates() -> int:
-    """A line each."""
+    """Return a line each."""
     made = render.table("template", "languages", "what it scores")
     for name in templates.names():
         about = templates.description(name).splitlines()
@@ -32,7 +32,7 @@ def list_templates() -> int:
 
 
 def show_source(name: str, language: Language | None) -> int:
-    """The source and nothing else. Raises EvaluatorError for a name or language that there is not."""
+    """Return the source and nothing else. Raises EvaluatorError for a name or language that there is not."""
     if is_reference(name):
         source = find_stored(name, language).source
     else:
@@ -43,7 +43,11 @@ def show_source(name: str, language: Language | None) -> int:
 
 
 def list_sandboxes() -> int:
-    """A block each: state here, and what it can do. Those of providers come last; what they share is said once."""
+    """
+    Return a block each: state here, and what it can do.
+
+    Those of providers come last; what they share is said once.
+    """
     out = render.out()
     shared: list[tuple[str, str]] = []
     for backend in sorted((b for b in backends().values() if not b.hidden), key=_is_elsewhere):

@@ -28,7 +28,8 @@ def new(name: str, language: Language | None, template: str | None) -> int:
     """
     Write the script and its cases unless one of them exists; return the exit code.
 
-    Raises InputError for a name or template that cannot be used, and for what exists already.
+    Raises:
+        InputError: For a name or template that cannot be used, and for what exists already.
     """
     path, language = _named(name, language)
     if template is None:

@@ -59,7 +59,7 @@ def run(options: CommandOptions) -> int:
 
 
 def result_settings(options: CommandOptions) -> dict[str, Any]:
-    """Where results go, as a run takes it."""
+    """Return where results go, as a run takes it."""
     how = {name: options[name] for name in ("lock", "resume", "overwrite", "save")}
     return {"files": options["output"], "reports": options["report"], **how}
 
@@ -146,7 +146,7 @@ def _goes_on(work: BaseRun) -> bool:
 
 
 def saved_as(run: str) -> str:
-    """Where the results are, in words."""
+    """Return where the results are, in words."""
     return f"saved as the run {run}: evalcell runs show {run}"
 
 
@@ -180,12 +180,12 @@ def report(work: BaseRun, options: CommandOptions, interrupted: bool, of: str = 
 
 
 def exit_code(summary: Summary) -> int:
-    """The exit code of a finished run. A failed gate takes precedence over one that could not be judged."""
+    """Return the exit code of a finished run. A failed gate takes precedence over one that could not be judged."""
     return {"failed": GATE_FAILED, "no verdict": COULD_NOT_JUDGE, "done": DONE}[verdict(summary)]
 
 
 def baseline_comparison(work: BaseRun) -> dict[str, Any]:
-    """The comparison with the baseline, under its key, if there is one."""
+    """Return the comparison with the baseline, under its key, if there is one."""
     if work.baseline is None or (made := work.baseline.comparison) is None:
         return {}
     return {"comparison": made.model_dump(mode="json")}

@@ -19,7 +19,7 @@ _STYLES = {"failed": "red", "running": "green", "queued": "dim", "parked": "dim"
 
 
 def list_runs(count: int, *, as_json: bool) -> int:
-    """A line each. Raises StoreError."""
+    """Return a line each. Raises StoreError."""
     with open_store() as store:
         store.end_abandoned()
         page = store.runs(count=count)
@@ -48,7 +48,7 @@ def list_runs(count: int, *, as_json: bool) -> int:
 
 
 def show_run(id: str, worst: int, *, as_json: bool) -> int:
-    """The figures of a run, and its worst rows. Raises NotStoredError and StoreError."""
+    """Return the figures of a run, and its worst rows. Raises NotStoredError and StoreError."""
     with open_store() as store:
         store.end_abandoned()
         run = found_run(store, id)

@@ -67,7 +67,9 @@ def try_sandbox(
     """
     Open it with one job, load and run a short script, close it; print each step and its seconds.
 
-    Raises SandboxError when a step fails, once all is closed again; UnsupportedConfigError for what it does not have.
+    Raises:
+        SandboxError: When a step fails, once all is closed again.
+        UnsupportedConfigError: For what it does not have.
     """
     name = whole(name)
     trial = _Trial(create(_config(name, env_file, packages, language)))

@@ -25,15 +25,15 @@ def ok(name: str, found: str) -> Finding:
 
 
 def warning(name: str, found: str, step: str) -> Finding:
-    """It may be in the way."""
+    """Make a finding that may be in the way."""
     return Finding(name=name, state="warning", found=found, step=step)
 
 
 def problem(name: str, found: str, step: str) -> Finding:
-    """It is in the way."""
+    """Make a finding that is in the way."""
     return Finding(name=name, state="problem", found=found, step=step)
 
 
 def megabytes(count: int) -> str:
-    """A number of bytes of memory, which limits count in units of 1,024."""
+    """Return a number of bytes of memory, which limits count in units of 1,024."""
     return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.0f} MB"

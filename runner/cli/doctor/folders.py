@@ -20,7 +20,7 @@ _TEMPORARY = 100 << 20
 
 
 def home() -> Iterator[Finding]:
-    """Whether this user has a folder to keep things in."""
+    """Say whether this user has a folder to keep things in."""
     user = f"user {os.getuid()}" if hasattr(os, "getuid") else "this user"
     try:
         path = Path.home()
@@ -36,7 +36,7 @@ def home() -> Iterator[Finding]:
 
 
 def cache() -> Iterator[Finding]:
-    """Whether the compiled sandbox and packages can be kept."""
+    """Say whether the compiled sandbox and packages can be kept."""
     try:
         path = private_dir(cache_dir())
     except SandboxUnavailableError as error:
@@ -56,7 +56,7 @@ def cache() -> Iterator[Finding]:
 
 
 def state() -> Iterator[Finding]:
-    """Whether the list of machines at providers can be kept."""
+    """Say whether the list of machines at providers can be kept."""
     try:
         path = private_dir(ledger.state_dir(), ledger.VARIABLE)
     except SandboxUnavailableError as error:
@@ -71,7 +71,7 @@ def state() -> Iterator[Finding]:
 
 
 def temporary() -> Iterator[Finding]:
-    """Whether there is room for files that a run needs for a while."""
+    """Say whether there is room for files that a run needs for a while."""
     try:
         path = Path(tempfile.gettempdir())
         with tempfile.NamedTemporaryFile(dir=path):

@@ -30,7 +30,7 @@ _SKEW = 5.0
 
 
 def versions() -> Iterator[Finding]:
-    """Those of evalcell and of what it runs with."""
+    """Yield the versions of evalcell and of what it runs with."""
     found = [f"{name} {number}" for name in _PACKAGES if (number := _version(name))]
     yield ok("evalcell", f"{installed_version() or 'a checkout that is not installed'}; {', '.join(found)}")
 
@@ -43,7 +43,7 @@ def _version(name: str) -> str | None:
 
 
 def python() -> Iterator[Finding]:
-    """The interpreter, and variables that change what it imports."""
+    """Yield the interpreter, and variables that change what it imports."""
     place = "a virtual environment" if sys.prefix != sys.base_prefix else "no virtual environment"
     yield ok("python", f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}; {place}")
     for name in ("PYTHONHOME", "PYTHONPATH"):
@@ -68,7 +68,7 @@ def _hidden(paths: str) -> list[str]:
 
 
 def system() -> Iterator[Finding]:
-    """The kernel, the processors and the memory that this process may use."""
+    """Yield the kernel, the processors and the memory that this process may use."""
     libc = " ".join(platform.libc_ver())
     inside = "; in a container" if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() else ""
     about = f"{platform.system()} {platform.release()}, {platform.machine()}{f', {libc}' * bool(libc)}{inside}"
@@ -94,7 +94,7 @@ def _memory() -> int | None:
 
 
 def limits() -> Iterator[Finding]:
-    """How many processes and files there may be, and what `ulimit` says of memory and files' sizes."""
+    """Yield how many processes and files there may be, and what `ulimit` says of memory and files' sizes."""
     try:
         import resource
     except ImportError:
@@ -121,7 +121,7 @@ def limits() -> Iterator[Finding]:
 
 
 def clocks() -> Iterator[Finding]:
-    """Whether it is a year in which evalcell exists, and the disk's clock is this machine's."""
+    """Say whether it is a year in which evalcell exists, and the disk's clock is this machine's."""
     now = datetime.now(UTC)
     if now < _EPOCH:
         yield warning("clock", f"{now:%Y-%m-%d}", "set the clock: certificates and caches go by it")

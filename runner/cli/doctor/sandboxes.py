@@ -23,7 +23,7 @@ _LIMITS = Limits(timeout=15, load_timeout=30)
 
 
 def here() -> Iterator[Finding]:
-    """Those of this machine, each by a run of one row."""
+    """Yield a finding for each sandbox of this machine, by a run of one row."""
     for name in HERE:
         began = time.monotonic()
         try:
@@ -66,7 +66,7 @@ async def _run(sandbox: Sandbox, language: Language) -> str:
 
 
 def providers() -> Iterator[Finding]:
-    """Which can be used. No one is asked."""
+    """Yield the providers that can be used, without a call to any of them."""
     usable, others = [], []
     for backend in backends().values():
         if backend.elsewhere and not backend.hidden:

@@ -25,7 +25,7 @@ _OUTCOMES = (("scored", "█", "green"), ("abstained", "▓", "yellow"), ("faile
 
 
 def outcome_bar(summary: Summary) -> Text:
-    """Each outcome's share of all rows; one that occurs at all has at least one character."""
+    """Return each outcome's share of all rows; one that occurs at all has at least one character."""
     bar = Text()
     counts = [(getattr(summary, name), mark, style) for name, mark, style in _OUTCOMES]
     shares = [max(1, round(WIDTH * count / summary.rows)) if count else 0 for count, _, _ in counts]
@@ -36,7 +36,7 @@ def outcome_bar(summary: Summary) -> Text:
 
 
 def charts(stats: Stats) -> Iterator[tuple[str, RenderableType]]:
-    """A histogram if there are several scores, and bars of the labels."""
+    """Yield a histogram if there are several scores, and bars of the labels."""
     if stats.histogram is not None and len(stats.histogram.counts) > 1:
         yield "scores", _histogram(stats.histogram)
     if every := [(safe(label, 24) or '""', count) for label, count in shown_labels(stats, LABELS)]:

@@ -26,7 +26,7 @@ _GROUPS = 12
 
 
 def comparison_view(made: Comparison, width: int, step: str = "add --direction maximize or minimize") -> RenderableType:
-    """All of it. `step` is what to do where nobody knows which scores are better."""
+    """Return the whole view. `step` is what to do where nobody knows which scores are better."""
     parts: list[RenderableType] = []
     if made.worst:
         parts += [
@@ -46,7 +46,7 @@ def comparison_view(made: Comparison, width: int, step: str = "add --direction m
 
 
 def baseline_view(baseline: Baseline, width: int) -> RenderableType:
-    """The comparison with a baseline, or why there is none."""
+    """Return the comparison with a baseline, or why there is none."""
     made = baseline.comparison
     if made is None:
         return render.text(f"not compared: {baseline.why}", "yellow", render.ERROR)
@@ -54,7 +54,7 @@ def baseline_view(baseline: Baseline, width: int) -> RenderableType:
 
 
 def verdict_text(made: Difference, step: str) -> Text:
-    """The verdict, with what to know beside it."""
+    """Return the verdict, with what to know beside it."""
     if made.direction == "none":
         why = f"which scores are better is not known; {step}" if made.compared else made.reason
         return Text(f"no verdict: {why}", style="yellow")

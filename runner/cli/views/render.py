@@ -56,7 +56,7 @@ def text(words: str, style: str = "", limit: int = LINE) -> Text:
 
 
 def table(*headers: str) -> Table:
-    """An empty table that reads well in 80 columns."""
+    """Return an empty table that reads well in 80 columns."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for header in headers:
         made.add_column(header, overflow="fold")
@@ -64,7 +64,7 @@ def table(*headers: str) -> Table:
 
 
 def facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
-    """Names and values, one pair a line."""
+    """Return a table of names and values, one pair a line."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -74,7 +74,7 @@ def facts(rows: Iterable[tuple[str, RenderableType]]) -> Table:
 
 
 def block(head: Text, rows: Iterable[tuple[str, str, Text]]) -> RenderableType:
-    """A head, and below it fields, each with names and what stands there."""
+    """Return a head, and below it fields, each with names and what stands there."""
     grid = Table.grid(padding=(0, 2))
     for width in (24, 28):
         grid.add_column(no_wrap=True, max_width=width, overflow="ellipsis")
@@ -106,7 +106,7 @@ def rows_table(entries: Sequence[ShownRow]) -> Table:
 
 
 def summary_view(summary: Summary) -> RenderableType:
-    """All figures, each with the number of rows behind it."""
+    """Return all figures, each with the number of rows behind it."""
     from runner.cli.views.charts import charts, outcome_bar  # not for a run that is to be quiet
 
     rows: list[tuple[str, RenderableType]] = []
@@ -141,7 +141,7 @@ def summary_view(summary: Summary) -> RenderableType:
 
 
 def gate_line(result: GateResult, of: str = "") -> Text:
-    """The line about a gate. `of` begins it: one of several evaluators."""
+    """Return the line about a gate. `of` begins it: one of several evaluators."""
     step = "; fix them, or allow some with --max-failed 5%" if result.missing_rows else ""
     style = {"failed": "bold red", "unjudged": "yellow", "passed": "green"}[result.verdict]
     return text(f"{of}{gate_words(result)}{step}", style)
@@ -184,11 +184,11 @@ def _aggregates(summary: Summary) -> list[tuple[str, RenderableType]]:
 
 
 def outcome(row: ShownRow) -> Text:
-    """Whether the row passed, or its outcome."""
+    """Say whether the row passed, or its outcome."""
     style = passed_style(row) if row.passed is not None else _OUTCOME_STYLES.get(row.outcome, "")
     return Text(row.verdict, style=style)
 
 
 def passed_style(row: ShownRow) -> str:
-    """The style of a row's score."""
+    """Return the style of a row's score."""
     return "" if row.passed is None else "green" if row.passed else "red"

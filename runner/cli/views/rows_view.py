@@ -48,12 +48,12 @@ _BAD = frozenset(
 
 
 def rows_view(shown: ShownRows, width: int) -> RenderableType:
-    """The rows under their title."""
+    """Return the rows under their title."""
     return Group(Text(shown.title, style="bold"), *(part for row in shown.rows for part in _row(row, width)), Text(""))
 
 
 def not_shown(shown: ShownRows, summary: Summary) -> Text:
-    """How many rows without a score are not among those that are shown, and the option that shows them."""
+    """Return how many rows without a score are not among those that are shown, and the option that shows them."""
     counts = {"failed": summary.failed + summary.lost, "abstained": summary.abstained}
     for row in shown.rows:
         name = "failed" if row.outcome == "lost" else row.outcome
@@ -63,7 +63,7 @@ def not_shown(shown: ShownRows, summary: Summary) -> Text:
 
 
 def names_hint(evaluator: Evaluator, summary: Summary) -> Text:
-    """The lines by which a file of columns has the outputs that a script of another tool names itself."""
+    """Return the lines by which a file of columns has the outputs that a script of another tool names itself."""
     mark = COMMENTS[evaluator.language]
     names = [
         f'{mark} {json.dumps(name, ensure_ascii=False)} = {{kind = "freeform"}}' for name in summary.outputs if name
@@ -74,7 +74,7 @@ def names_hint(evaluator: Evaluator, summary: Summary) -> Text:
 
 
 def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
-    """The line that makes the worst rows known."""
+    """Return the line that makes the worst rows known."""
     mark = COMMENTS[evaluator.language]
     name, config = next(iter(evaluator.outputs.items()), ("", None))
     table = f"outputs.{name}" if name else "output"

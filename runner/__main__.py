@@ -66,7 +66,7 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
 
 
 def main() -> NoReturn:
-    """The entry point."""
+    """Return the entry point."""
     if sys.version_info < (3, 11):  # noqa: UP036  (a folder of packages is not bound to one Python)
         sys.exit(f"evalcell needs Python 3.11 or newer, and {sys.executable} is {sys.version.split()[0]}")
     try:

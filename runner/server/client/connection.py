@@ -62,7 +62,12 @@ class ServerConnection:
             )
 
     def client(self, kind: Callable[..., C]) -> C:
-        """A client of httpx. Raises InputError for a proxy or a certificate of the environment that cannot be used."""
+        """
+        Return a client of httpx.
+
+        Raises:
+            InputError: For a proxy or a certificate of the environment that cannot be used.
+        """
         options = self._options()
         try:
             if self._scheme == "https":  # SSL_CERT_FILE counts for this machine, too
@@ -88,7 +93,7 @@ class ServerConnection:
         return {"base_url": self.url, "headers": headers, "trust_env": not self.is_here, "follow_redirects": False}
 
     def request(self, ask: Ask, content: Any = None) -> dict[str, Any]:
-        """A request as httpx takes it; `content` is what its file has."""
+        """Return a request as httpx takes it; `content` is what its file has."""
         sent: dict[str, Any] = {
             "method": ask.method,
             "url": quote(ask.path, safe="/~@:"),
@@ -103,7 +108,7 @@ class ServerConnection:
         return sent
 
     def listening(self, path: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The request of a reply that is read as it comes."""
+        """Return the request of a reply that is read as it comes."""
         # The server says something every 15 s.
         return {
             "method": "GET",
@@ -113,7 +118,7 @@ class ServerConnection:
         }
 
     def attempts(self) -> dict[str, Any]:
-        """How often a request is sent, as stamina takes it."""
+        """Return how often a request is sent, as stamina takes it."""
         return {
             "on": self._after,
             "attempts": _ATTEMPTS,
@@ -135,7 +140,7 @@ class ServerConnection:
         return error.after <= self._patience and max(error.after, 0.1) + random.uniform(0, 0.2)
 
     def begun(self, reply: httpx.Response) -> None:
-        """The headers of a reply are there. Raises ServerError for one that is compressed, or a page for people."""
+        """Read the headers of a reply. Raises ServerError for one that is compressed, or a page for people."""
         self.reached = True
         if reply.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             raise ServerError(f"{self.url} compressed its reply, which was not asked for")
@@ -147,7 +152,7 @@ class ServerConnection:
             )
 
     def most(self, reply: httpx.Response, ask: Ask | None = None) -> int:
-        """The bytes that are read of a reply."""
+        """Return the bytes that are read of a reply."""
         return MOST if reply.status_code >= 300 or ask is None else ask.most
 
     def add(self, body: bytearray, piece: bytes, most: int, *, good: bool) -> bool:
@@ -158,7 +163,7 @@ class ServerConnection:
         return len(body) <= most
 
     def finished(self, reply: httpx.Response, body: bytes) -> Reply:
-        """A reply that was read. Raises ServerError."""
+        """Return a reply that was read. Raises ServerError."""
         headers = {name.lower(): value for name, value in reply.headers.items()}
         if reply.status_code >= 300:
             raise problem(reply.status_code, headers, body[:MOST], self.url)
@@ -166,7 +171,7 @@ class ServerConnection:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Failures of the network as ServerError."""
+        """Raise failures of the network as ServerError."""
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:

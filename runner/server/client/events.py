@@ -28,7 +28,7 @@ class EventReader:
         self._size = 0
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that end in these bytes. Raises ServerError for an event that is too long."""
+        """Return the events that end in these bytes. Raises ServerError for an event that is too long."""
         found = []
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:

@@ -72,7 +72,7 @@ _OF_ANOTHER = {
 
 
 def problem(status: int, headers: Mapping[str, str], body: bytes, where: str) -> ServerError:
-    """A reply with a status of 300 or more."""
+    """Return a reply with a status of 300 or more."""
     told = as_object(body)
     type_ = told.get("type")
     slug = type_.rstrip("/").rpartition("/")[2][:100] if isinstance(type_, str) else ""
@@ -91,7 +91,7 @@ def problem(status: int, headers: Mapping[str, str], body: bytes, where: str) ->
 
 
 def as_ours(error: Exception) -> Exception:
-    """The exception of this machine for what a server said; any other error as it is."""
+    """Return the exception of this machine for what a server said; any other error as it is."""
     if not isinstance(error, ServerError):
         return error
     detail, told = str(error), error.problem
@@ -130,7 +130,7 @@ def _unknown(status: int, headers: Mapping[str, str], slug: str, where: str) -> 
 
 
 def sender(headers: Mapping[str, str]) -> str:
-    """Who sent a reply, as it says: `nginx`, not its version."""
+    """Return the name of whoever sent a reply, as it says: `nginx`, not its version."""
     return printable(headers.get("server", "").partition("/")[0].strip(), 40) or "something else"
 
 

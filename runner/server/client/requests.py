@@ -50,7 +50,7 @@ class Reply:
 
 
 def as_model(model: type[M], data: bytes | str) -> M:
-    """A reply as a model. Raises ServerError for what is none of it."""
+    """Return a reply as a model. Raises ServerError for what is none of it."""
     try:
         return model.model_validate_json(data)
     except ValidationError as error:
@@ -63,7 +63,7 @@ def as_model(model: type[M], data: bytes | str) -> M:
 
 
 def as_object(data: bytes) -> dict[str, Any]:
-    """A reply as a JSON object; an empty one if it is none."""
+    """Return a reply as a JSON object; an empty one if it is none."""
     try:
         found = from_json(data)
     except ValueError:
@@ -72,5 +72,5 @@ def as_object(data: bytes) -> dict[str, Any]:
 
 
 def encode_body(body: Any) -> bytes:
-    """A request's body as JSON."""
+    """Return a request's body as JSON."""
     return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -30,14 +30,19 @@ _SUFFIX: dict[Language, str] = {"python": ".py", "typescript": ".ts"}
 
 
 def local(evaluator: Scorer, **how: Unpack[DialectOptions]) -> Evaluator:
-    """An evaluator of this machine: a path, a template's name, a function, or what was read. Raises EvaluatorError."""
+    """
+    Return an evaluator of this machine: a path, a template's name, a function, or what was read.
+
+    Raises:
+        EvaluatorError: It is not an evaluator.
+    """
     request, _ = make_request(evaluator, (), **how)
     named = request.evaluator
     return named if isinstance(named, Evaluator) else find_evaluator(named, request.language, **request.how_read)
 
 
 def how_read(evaluator: Evaluator) -> dict[str, str]:
-    """What a server is told of a script that was written for another tool, or looks so; of our own, nothing."""
+    """Return what a server is told of a script that was written for another tool, or looks so; of our own, nothing."""
     if evaluator.dialect is None:
         if evaluator.entry is not None:
             return {"dialect": NATIVE, "entry": evaluator.entry}
@@ -177,7 +182,7 @@ def datasets(server: Server) -> AsyncGenerator[DatasetInfo, None]:
 
 
 async def list_all(server: Server, path: str, kind: type[Page[T]]) -> AsyncGenerator[T, None]:
-    """All items of a list that the server gives in pages."""
+    """Yield all items of a list that the server gives in pages."""
     after: str | None = None
     while True:
         page = await server.ask_for(kind, Ask("GET", path, {"after": after, "count": _PAGE}))
@@ -189,7 +194,7 @@ async def list_all(server: Server, path: str, kind: type[Page[T]]) -> AsyncGener
 
 
 def part(name: str) -> str:
-    """A name as a part of a path. Raises InputError for what would be another path."""
+    """Return a name as a part of a path. Raises InputError for what would be another path."""
     if not isinstance(name, str) or not name or "/" in name or name in (".", "..") or len(name) > 200:
         raise InputError(f"{describe(name, 60)} is no name or id of anything on a server")
     return name

@@ -31,7 +31,7 @@ class RowSpool:
         self._path = path
 
     def file(self) -> Path:
-        """All of them as a file in JSON lines. Raises DatasetError."""
+        """Return a file of all rows in JSON lines. Raises DatasetError."""
         if self._path is None:
             self._path = _written(json.dumps(row, ensure_ascii=False) for row in self.few or ())
         return self._path

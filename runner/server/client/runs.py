@@ -83,7 +83,7 @@ async def cancel(server: Server, run: str) -> RunInfo:
 
 
 def cancelling(run: str) -> Ask:
-    """The request that stops a run."""
+    """Return the request that stops a run."""
     return Ask("POST", f"{_of(run)}/cancel")
 
 
@@ -202,7 +202,7 @@ async def _repeat(server: Server, run: str) -> int:
 
 
 async def page(server: Server, run: str, query: Mapping[str, Any], first: int, count: int, repeat: int) -> list[Result]:
-    """Some results of a run, each with the number of its row, of which each has `repeat` results."""
+    """Return some results of a run, each with the number of its row, of which each has `repeat` results."""
     ask = Ask("GET", f"{_of(run)}/results", {**query, "first": first, "count": count}, most=_RESULTS_BYTES)
     found = await server.ask_for(ResultSelection, ask)
     try:

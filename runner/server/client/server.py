@@ -36,18 +36,22 @@ class Server:
         self._http: Any = connection.client(self._kind)
 
     async def ask(self, ask: Ask) -> Reply:
-        """The reply to a request, which is sent again while the server is busy or away. Raises as this machine does."""
+        """
+        Return the reply to a request, which is sent again while the server is busy or away.
+
+        Raises as this machine does.
+        """
         return await self._tried(lambda: self._once(ask))
 
     async def ask_for(self, model: type[M], ask: Ask) -> M:
-        """The reply to a request, as a model."""
+        """Return the reply to a request, as a model."""
         return as_model(model, (await self.ask(ask)).body)
 
     @asynccontextmanager
     async def listen(
         self, path: str, headers: Mapping[str, str]
     ) -> AsyncIterator[tuple[int, Callable[[], Awaitable[bytes]]]]:
-        """The status of a reply that is read as it comes, and what gives its next bytes; none at its end."""
+        """Open a reply that is read as it comes: its status, and what gives its next bytes; none at its end."""
         connection = self._connection
 
         async def opened() -> _Body:
@@ -159,7 +163,7 @@ class Blocking(Server):
 
 
 def now(work: Awaitable[T]) -> T:
-    """The value of an operation on a `Blocking` server."""
+    """Return the value of an operation on a `Blocking` server."""
     try:
         next(iter(work.__await__()))
     except StopIteration as end:
@@ -169,7 +173,7 @@ def now(work: Awaitable[T]) -> T:
 
 
 def each_now(items: AsyncGenerator[T, None]) -> Iterator[T]:
-    """What an operation on a `Blocking` server hands out, as it comes."""
+    """Yield what an operation on a `Blocking` server hands out, as it comes."""
     try:
         while True:
             try:

@@ -56,7 +56,11 @@ class _App(FastAPI):
 
 
 def create_app(service: Service, entry: AuthMiddleware | None = None, root: str = "") -> FastAPI:
-    """The application over a service, which it opens and closes. `root` is the path that a proxy serves it below."""
+    """
+    Return the application over a service, which it opens and closes.
+
+    `root` is the path that a proxy serves it below.
+    """
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:

@@ -94,7 +94,7 @@ class AuthMiddleware:
             raise ServiceError("forbidden", "a request with a cookie needs the header `X-Evalcell: 1`")
 
     def admits(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Whether the request may go on: it needs no token, or has it, or a cookie that the token made."""
+        """Say whether the request may go on: it needs no token, or has it, or a cookie that the token made."""
         if self.token is None or path in _OPEN or path.startswith(_OPEN_BELOW):
             return True
         if self.signing is not None and path == SIGNED_PATH:
@@ -102,18 +102,18 @@ class AuthMiddleware:
         return self.bears_token(headers) or any(map(self.knows_cookie, _values(headers)))
 
     def bears_token(self, headers: Mapping[str, str]) -> bool:
-        """Whether `Authorization` has the token."""
+        """Say whether `Authorization` has the token."""
         kind, _, given = headers.get("authorization", "").partition(" ")
         return kind.lower() == "bearer" and self.is_token(given.strip())
 
     def is_token(self, given: str) -> bool:
-        """Whether it is the token, in a time that tells nothing of it."""
+        """Say whether it is the token, in a time that tells nothing of it."""
         return self.token is not None and hmac.compare_digest(
             hashlib.sha256(given.encode("utf-8", "replace")).digest(), hashlib.sha256(self.token.encode()).digest()
         )
 
     def is_signed(self, signature: str, body: bytes) -> bool:
-        """Whether a header `t=SECONDS,v1=HEX` is the signature of this body, made less than five minutes ago."""
+        """Say whether a header `t=SECONDS,v1=HEX` is the signature of this body, made less than five minutes ago."""
         parts = dict(part.strip().partition("=")[::2] for part in signature.split(","))
         made, seal = parts.get("t", ""), parts.get("v1", "")
         if self.signing is None or not made.isascii() or not made.isdigit() or len(made) > 12 or not seal.isascii():
@@ -122,14 +122,18 @@ class AuthMiddleware:
         return hmac.compare_digest(wanted, seal.lower()) and abs(time.time() - int(made)) < SIGNED_FOR
 
     def cookie(self, path: str = "/", *, secure: bool) -> str:
-        """The header `Set-Cookie` of who gave the token, for what is below `path`. The cookie does not hold it."""
+        """
+        Return the header `Set-Cookie` of who gave the token, for what is below `path`.
+
+        The cookie does not hold it.
+        """
         until = str(int(time.time()) + LASTS)
         value = f"{until}.{self._seal(until)}"
         more = "; Secure" if secure else ""
         return f"{COOKIE}={value}; Path={path}; Max-Age={LASTS}; HttpOnly; SameSite=Strict{more}"
 
     def knows_cookie(self, value: str) -> bool:
-        """Whether this server made the cookie, and it is not too old."""
+        """Say whether this server made the cookie, and it is not too old."""
         until, _, seal = value.partition(".")
         if not until.isascii() or not until.isdigit() or len(until) > 12:
             return False
@@ -140,7 +144,7 @@ class AuthMiddleware:
 
 
 def host_name(host: str) -> str | None:
-    """The name in a header `Host`, without its port and in lower case; None for what is no name."""
+    """Return the name in a header `Host`, without its port and in lower case; None for what is no name."""
     if not host or len(host) > 300 or any(c in host for c in "/\\@?# \t,"):
         return None
     try:

@@ -19,13 +19,13 @@ router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """Whether the process answers."""
+    """Say whether the process answers."""
     return {"status": "ok"}
 
 
 @router.get("/readyz")
 async def readyz(request: Request, service: Here) -> Response:
-    """Whether it can run scripts, and, to who may know, what protects this machine from them."""
+    """Say whether it can run scripts, and, to who may know, what protects this machine from them."""
     found: dict[str, Any] = await service.ready()
     told = found if request.app.state.entry.admits("/", request.headers) else {"ready": found["ready"]}
     return JSONResponse(told, 200 if found["ready"] else 503)
@@ -33,7 +33,7 @@ async def readyz(request: Request, service: Here) -> Response:
 
 @router.get("/metrics")
 async def metrics(request: Request, service: Here) -> Response:
-    """The figures of this server, for Prometheus."""
+    """Return the figures of this server, for Prometheus."""
     known: Metrics = request.app.state.metrics
     await known.look(service)
     return Response(generate_latest(known.registry), media_type=CONTENT_TYPE_LATEST)
@@ -41,7 +41,7 @@ async def metrics(request: Request, service: Here) -> Response:
 
 @router.get("/problems/{kind}")
 async def problem(kind: str) -> Response:
-    """What a type of problem means."""
+    """Return what a type of problem means."""
     found = KINDS.get(kind)
     if found is None:
         raise ServiceError("not-found", "there is no type of problem of that name")

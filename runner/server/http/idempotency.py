@@ -28,9 +28,11 @@ class OnlyOnce:
         self, model: type[M], work: Callable[[AsyncIterator[bytes]], Awaitable[M]], *, file: bool = False
     ) -> M:
         """
-        What `work` gives now, or gave. It gets the body's parts; those of a `file` as they come, so that none is held.
+        Return what `work` gives now, or gave. It gets the body's parts; those of a `file` as they come, so that none is
+        held.
 
-        Raises ServiceError for a key of another request, and what `work` raises.
+        Raises:
+            ServiceError: For a key of another request, and what `work` raises.
         """
         request = self._request
         if self._key is None:

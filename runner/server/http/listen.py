@@ -29,7 +29,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises InputError, also for a port that is taken."""
+    """Return a socket that listens there. Raises InputError, also for a port that is taken."""
     shown = f"{printable(host, 80)}:{port}"
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -16,13 +16,13 @@ _MOST = 4096
 
 
 def entry_of(request: Request) -> AuthMiddleware:
-    """Who may enter the server that the request came to."""
+    """Return the gate of the server that the request came to: who may enter it."""
     found: AuthMiddleware = request.app.state.entry
     return found
 
 
 def log_in(request: Request, token: str, wanted: str) -> Response | None:
-    """The reply to who gave the token: a cookie, and where to go. None: it is not the token."""
+    """Return the reply to who gave the token: a cookie, and where to go. None: it is not the token."""
     entry = entry_of(request)
     if entry.token is not None and not entry.is_token(token):
         return None
@@ -35,7 +35,7 @@ def log_in(request: Request, token: str, wanted: str) -> Response | None:
 
 
 def local(wanted: str) -> str:
-    """The address, if it is one of this server's pages, else the first page."""
+    """Return the address, if it is one of this server's pages, else the first page."""
     fine = wanted.startswith("/") and wanted[1:2] not in ("/", "\\") and wanted.isprintable() and wanted.isascii()
     return wanted if fine else "/"
 

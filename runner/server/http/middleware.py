@@ -165,7 +165,7 @@ class _Replied:
 
 
 def policy(nonce: str) -> str:
-    """The content security policy: scripts of this server alone, and styles with the nonce of this reply."""
+    """Return the content security policy: scripts of this server alone, and styles with the nonce of this reply."""
     return (
         f"default-src 'self'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; "
         "object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"

@@ -26,7 +26,7 @@ _MOST_ERRORS = 20
 
 
 def reply(error: ServiceError, instance: str, *, close: bool = False) -> Response:
-    """The reply that tells a problem."""
+    """Return the reply that tells a problem."""
     problem = error.problem(line(instance, 300))
     problem = problem.model_copy(update={"detail": COMMAND.sub(r"`GET /v1/\1`", problem.detail)})
     headers: dict[str, str] = {}

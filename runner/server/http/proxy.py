@@ -16,7 +16,7 @@ _ROOT = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 
 
 def root_path(given: str) -> str:
-    """The path with a slash before it and none behind; empty for `/`. Raises InputError."""
+    """Return the path with a slash before it and none behind; empty for `/`. Raises InputError."""
     root = "/" + given.strip("/") if given.strip("/") else ""
     if len(root) > 200 or not _ROOT.fullmatch(root):
         raise InputError(f"--root-path {printable(given, 80)} is no path; write one such as /evalcell")
@@ -27,9 +27,10 @@ def root_path(given: str) -> str:
 
 def forwarders(given: str) -> list[str]:
     """
-    Whose `X-Forwarded-For` and `X-Forwarded-Proto` count, as uvicorn takes it: addresses, networks, or `*` alone.
+    Return the proxies whose `X-Forwarded-For` counts, as uvicorn takes it: addresses, networks, or `*` alone.
 
-    Raises InputError.
+    Raises:
+        InputError: An argument cannot be used.
     """
     found = [one.strip() for one in given.split(",") if one.strip()]
     if found == ["*"]:

@@ -69,7 +69,7 @@ def _name(folder: Path) -> str:
 
 
 def scrub_environment() -> dict[str, str]:
-    """The environment, of which this process keeps no credential: only the workers that need one get it."""
+    """Return the environment, of which this process keeps no credential: only the workers that need one get it."""
     every = dict(os.environ)
     kept = {*local_variables(every), RUN.variable, STORE.variable}
     for name in every:

@@ -21,9 +21,10 @@ _LONGEST = 1000
 
 def from_environment() -> str | None:
     """
-    The token of the environment, which is taken out of it: no process that is started later has it.
+    Return the token of the environment, which is taken out of it: no process that is started later has it.
 
-    Raises InputError for one that could be guessed.
+    Raises:
+        InputError: For one that could be guessed.
     """
     token = os.environ.pop(VARIABLE, "").strip()
     if not token:
@@ -37,7 +38,7 @@ def from_environment() -> str | None:
 
 
 def langfuse_secret() -> str | None:
-    """The secret of Langfuse's signatures; it is taken out of the environment. Raises InputError."""
+    """Return the secret of Langfuse's signatures; it is taken out of the environment. Raises InputError."""
     secret = os.environ.pop(LANGFUSE, "").strip()
     if secret and len(secret) < SHORTEST:
         raise InputError(
@@ -48,10 +49,11 @@ def langfuse_secret() -> str | None:
 
 def load_or_create_token(folder: Path) -> tuple[str, bool]:
     """
-    The token of this folder, and whether it was made just now.
+    Return the token of this folder, and whether it was made just now.
 
-    Raises InputError for a file that others can read, and where none can be kept; SandboxUnavailableError for a folder
-    that others can write to.
+    Raises:
+        InputError: For a file that others can read, and where none can be kept.
+        SandboxUnavailableError: For a folder that others can write to.
     """
     path = folder / "token"
     shown = printable(str(path))

@@ -34,7 +34,7 @@ _LONG = 160
 
 
 def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that fit. Raises ToolError, whose last words are the call to make, for any others."""
+    """Return the arguments that fit. Raises ToolError, whose last words are the call to make, for any others."""
     known: dict[str, Any] = tool.parameters["properties"]
     wrong, right = [], {name: value for name, value in arguments.items() if name in known}
     for name in arguments:
@@ -62,7 +62,7 @@ def fit_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns_call(tool: str, arguments: Mapping[str, Any], error: ColumnsError) -> str:
-    """The call with the likely mapping."""
+    """Return the call with the likely mapping."""
     right = {name: value for name, value in arguments.items() if value is not None}
     right["mapping"] = (right.get("mapping") or {}) | error.paths
     if error.values:
@@ -72,7 +72,7 @@ def columns_call(tool: str, arguments: Mapping[str, Any], error: ColumnsError) -
 
 
 def call(tool: str, right: Mapping[str, Any]) -> str:
-    """A call as it is to be written; a long argument that stays as it was is left as `…`."""
+    """Return a call as it is to be written; a long argument that stays as it was is left as `…`."""
     words = []
     for name, value in right.items():
         text = json_text(value)

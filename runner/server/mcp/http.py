@@ -121,7 +121,7 @@ def mount(app: FastAPI) -> None:
 
 @asynccontextmanager
 async def life(app: FastAPI) -> AsyncIterator[None]:
-    """As long as the application serves."""
+    """Open what it needs for as long as the application serves."""
     async with anyio.create_task_group() as tasks:
         app.state.mcp.tasks = tasks
         yield

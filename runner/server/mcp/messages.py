@@ -20,20 +20,20 @@ _LAST = re.compile(_ID + rb"\s*(?:,\s*" + _OTHER + rb"\s*)*\}\s*$")  # of the ou
 
 
 def error(code: int, why: str, message: bytes) -> JSONRPCError:
-    """The reply to a message that is not taken, with its id where that can be seen."""
+    """Return the reply to a message that is not taken, with its id where that can be seen."""
     found = _FIRST.match(message[:_NEAR]) or _LAST.search(message[-_NEAR:])
     id = json.loads(found[1].decode("utf-8", "replace")) if found else None
     return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=why))
 
 
 def too_long(most: int, first: bytes, last: bytes) -> JSONRPCError:
-    """The reply to a message of which only both ends were kept."""
+    """Return the reply to a message of which only both ends were kept."""
     why = f"a message has at most {most >> 20} MB; send less at once, or upload a dataset on the page"
     return error(INVALID_REQUEST, why, first[:_NEAR] + b" " * _NEAR + last[-_NEAR:])
 
 
 def refusal(message: bytes) -> JSONRPCError | None:
-    """The reply to what is no JSON by RFC 8259, or no message of JSON-RPC."""
+    """Return the reply to what is no JSON by RFC 8259, or no message of JSON-RPC."""
     try:
         text = message.decode()
         value = from_json(text, allow_inf_nan=False)

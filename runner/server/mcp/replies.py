@@ -19,7 +19,11 @@ _DEPTH = 12
 
 
 def as_reply(found: BaseModel | Record | dict[str, Any]) -> dict[str, Any]:
-    """A model or an object as JSON values. Long texts and lists are cut, and say so, until it is short enough."""
+    """
+    Return a model or an object as JSON values.
+
+    Long texts and lists are cut, and say so, until it is short enough.
+    """
     plain = found.model_dump(mode="json", exclude_none=True) if isinstance(found, BaseModel | Record) else found
     for text, items in zip((*_TEXTS, 24), _ITEMS, strict=True):
         made: dict[str, Any] = _cut(plain, text, items, _DEPTH)

@@ -62,7 +62,7 @@ class _Server(MCPServer[Any]):
 
 
 def make_server(service: Callable[[], Service]) -> MCPServer[Any]:
-    """A server over a service; `service` gives it once it is open."""
+    """Return a server over a service; `service` gives it once it is open."""
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())  # the library would send everything's log to the terminal

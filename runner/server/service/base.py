@@ -73,14 +73,14 @@ class ServicePart:
             self._going.discard(gone)
 
     def end_slow_work(self) -> None:
-        """For good: the server stops, and its threads would hold it up."""
+        """End slow work for good: the server stops, and its threads would hold it up."""
         self._stopped = True
         for gone in list(self._going):
             gone.set()
 
     async def dataset_rows(self, name: str, first: int = 1, count: int = 5) -> DatasetRows:
         """
-        Rows of a dataset. Raises what `some_rows` does.
+        Return rows of a dataset. Raises what `some_rows` does.
 
         It may take long to read up to them, however few they are: others find a thread meanwhile, also to look at the
         first rows of something else.
@@ -132,7 +132,11 @@ class ServicePart:
 
 
 async def call_in_thread(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
-    """What the call returns, which blocks. A caller that is cancelled goes on at once; the call ends by itself."""
+    """
+    Return what the call returns, which blocks.
+
+    A caller that is cancelled goes on at once; the call ends by itself.
+    """
     return await _in_thread(_THREADS, partial(call, *args, **more))
 
 
@@ -143,10 +147,10 @@ async def _in_thread(threads: Executor, call: Callable[[], T]) -> T:
 
 @lru_cache(256)
 def parse_script(source: str, name: str, language: Language, **how: Unpack[HowRead]) -> Evaluator:
-    """A script, read at most once while it is used. Raises EvaluatorError."""
+    """Return a script, read at most once while it is used. Raises EvaluatorError."""
     return parse_evaluator(source, name, language=language, **how)
 
 
 def parsed_version(version: EvaluatorVersion) -> Evaluator:
-    """The script of a version that is kept. Raises EvaluatorError."""
+    """Return the script of a version that is kept. Raises EvaluatorError."""
     return parse_script(version.source, version.name, version.language, **version.how_read)

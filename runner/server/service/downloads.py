@@ -40,12 +40,12 @@ class Download:
 
 
 def join_files(info: RunInfo, paths: Sequence[Path]) -> Download:
-    """The lines of these files, which are a run's results in order, as one file."""
+    """Return the lines of these files, which are a run's results in order, as one file."""
     return Download(_name(info, "jsonl"), MEDIA["jsonl"], _joined(paths))
 
 
 def as_table(info: RunInfo, format: Format, file: BinaryIO) -> Download:
-    """What `table` made."""
+    """Return what `table` made."""
     return Download(_name(info, format), MEDIA[format], _sent(file))
 
 
@@ -70,9 +70,12 @@ async def _sent(file: BinaryIO) -> AsyncIterator[bytes]:
 
 def table(paths: Sequence[Path], format: Format, beside: Path | None = None) -> BinaryIO:
     """
-    A run's results as a table: an open file in the folder `beside`, of which nothing is left once it is closed.
+    Return a run's results as a table: an open file in the folder `beside`, of which nothing is left once it is closed.
 
-    Raises DatasetError. Blocks.
+    Blocks.
+
+    Raises:
+        DatasetError: The dataset cannot be read.
     """
     columns: dict[str, None] = {}
     outputs: tuple[str, ...] = ()

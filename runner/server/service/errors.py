@@ -141,7 +141,7 @@ class ServiceError(Exception):
         return KINDS[self.kind].retryable
 
     def problem(self, instance: str = "") -> ProblemDetails:
-        """As JSON."""
+        """Return the problem as JSON."""
         kind = KINDS[self.kind]
         return ProblemDetails(
             type=TYPES + self.kind,
@@ -155,7 +155,7 @@ class ServiceError(Exception):
 
 
 def of_status(status: int, detail: str) -> ServiceError:
-    """The problem of a bare HTTP status."""
+    """Return the problem of a bare HTTP status."""
     kind = _BY_STATUS.get(status, "internal" if status >= 500 else "malformed")
     return ServiceError(kind, detail)
 
@@ -183,7 +183,7 @@ _TABLE: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def translate_error(error: Exception) -> ServiceError | None:
-    """What one of our exceptions means to who asked. None: it is a fault of ours, for the log alone."""
+    """Return what one of our exceptions means to who asked. None: it is a fault of ours, for the log alone."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, PoolBusyError):
@@ -202,7 +202,7 @@ def translate_error(error: Exception) -> ServiceError | None:
 
 
 def problem_or_raise(error: Exception) -> ServiceError:
-    """As `translated`. Raises a fault of ours again."""
+    """Translate as `translated` does. Raises a fault of ours again."""
     if (found := translate_error(error)) is None:
         raise error
     return found
@@ -218,5 +218,5 @@ def _step(error: ColumnsError) -> str:
 
 
 def words(error: Exception) -> str:
-    """The message; that of a script may have its line, and a caret under it."""
+    """Return the message; that of a script may have its line, and a caret under it."""
     return "\n".join(printable(one, 600) for one in str(error).splitlines()[:6])

@@ -53,11 +53,11 @@ class Folders:
         return bool(self._folders)
 
     def has(self, id: str) -> bool:
-        """Whether the id is one of a folder's run, there or not."""
+        """Say whether the id is one of a folder's run, there or not."""
         return id.startswith(self.PREFIX)
 
     def runs(self, evaluator: str | None, dataset: str | None, states: Sequence[RunState]) -> list[RunInfo]:
-        """All runs by their ids, or those of one evaluator, dataset or state alone. Blocks."""
+        """Return all runs by their ids, or those of one evaluator, dataset or state alone. Blocks."""
         found = []
         for id in sorted(self._look()):
             with suppress(NotStoredError):
@@ -66,11 +66,11 @@ class Folders:
         return [info for info in some if info.state in (states or _ALL)]
 
     def run(self, id: str) -> RunInfo:
-        """One run. Raises NotStoredError. Blocks."""
+        """Return one run. Raises NotStoredError. Blocks."""
         return self._info(id, self.source(id))
 
     def source(self, id: str) -> Source:
-        """Its results file, and its manifest. Raises NotStoredError. Blocks."""
+        """Return its results file, and its manifest. Raises NotStoredError. Blocks."""
         path = self._look().get(id)
         if path is None:
             raise NotStoredError(f"there is no run {line(id, 80)} in the folders of this server; look at the runs")

@@ -49,7 +49,7 @@ _PLAIN = ("missing", "extra_forbidden", "string_too_long", "too_long")
 
 
 def what(error: Mapping[str, Any]) -> str:
-    """What is wrong at one place."""
+    """Return what is wrong at one place."""
     kind = error["type"]
     if kind == "extra_forbidden" and (why := _lacking(str(error["loc"][-1]))):
         return f"is not taken here: {why}"
@@ -66,7 +66,7 @@ def _lacking(name: str) -> str:
 
 def each(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """
-    The errors of pydantic, without those of a form that nobody meant.
+    Return the errors of pydantic, without those of a form that nobody meant.
 
     Where one place may hold a text or an object, it tells what is wrong with each of these.
     """
@@ -77,6 +77,6 @@ def each(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def place(error: Mapping[str, Any]) -> str:
-    """The place, as a path of names and numbers."""
+    """Return the place, as a path of names and numbers."""
     parts = [line(str(part), 80) for part in error["loc"]]
     return ".".join(part for part in parts if part not in _FORMS)

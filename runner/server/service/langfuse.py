@@ -113,7 +113,7 @@ def _size(payload: dict[str, Any]) -> int:
 
 
 def script(source: str, language: Language) -> str:
-    """The evaluator's text as data in a script that calls it as Langfuse does."""
+    """Return the evaluator's text as data in a script that calls it as Langfuse does."""
     text = (_FOLDER / ("executor.py" if language == "python" else "executor.ts")).read_text("utf-8")
     if language == "python":
         return text.replace('SOURCE, FOREIGN = "", ""', f"SOURCE, FOREIGN = {source!r}, {python_part('langfuse')!r}", 1)
@@ -122,7 +122,12 @@ def script(source: str, language: Language) -> str:
 
 
 def langfuse_reply(result: Result) -> ExecuteReply:
-    """What became of the call, as Langfuse wants to hear it. Raises ServiceError if that was no doing of the script."""
+    """
+    Return what became of the call, as Langfuse wants to hear it.
+
+    Raises:
+        ServiceError: If that was no doing of the script.
+    """
     if result.outcome == "lost":
         raise ServiceError("sandbox-lost", result.error.message if result.error else "the sandbox was lost")
     if result.outcome == "failed" and result.error is not None:

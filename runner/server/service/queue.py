@@ -122,7 +122,8 @@ class Queue:
         """
         Room for one run that is made meanwhile, and added: a new one, or that of `id`, by nobody else at the same time.
 
-        Raises ServiceError.
+        Raises:
+            ServiceError: The server cannot do it.
         """
         if self.stopping:
             raise ServiceError("stopping", "the server is stopping; start the run when it is back")
@@ -148,12 +149,12 @@ class Queue:
         self._begin()
 
     def feed(self, id: str) -> Feed | None:
-        """How far the run is; None if it is over, or not this server's."""
+        """Return how far the run is; None if it is over, or not this server's."""
         going = self._runs.get(id)
         return None if going is None else going.feed
 
     def states(self) -> Counter[str]:
-        """How many runs are in each state, of those that are not over."""
+        """Return how many runs are in each state, of those that are not over."""
         return Counter("running" if going.task is not None else "queued" for going in self._runs.values())
 
     async def cancel(self, id: str) -> bool:

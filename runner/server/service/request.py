@@ -24,9 +24,13 @@ from sandboxes.base import SandboxConfig
 @contextmanager
 def job_of(store: Store, id: str, beside: Path | None) -> Iterator[RunRequest]:
     """
-    The request of a run, with its script inside and its dataset's path. Raises NotStoredError and StoreError. Blocks.
+    Open the request of a run, with its script inside and its dataset's path. Blocks.
 
     The rows of its baseline are in a folder in `beside` as long.
+
+    Raises:
+        NotStoredError: There is none in the store.
+        StoreError: The store cannot be used.
     """
     spec = store.spec(id)
     version, dataset = store.script(id), store.dataset_of(id)
@@ -39,7 +43,7 @@ def job_of(store: Store, id: str, beside: Path | None) -> Iterator[RunRequest]:
 def request_of(
     store: Store, spec: RunSpec, evaluator: Evaluator, config: SandboxConfig, path: Path, beside: Path | None
 ) -> Iterator[RunRequest]:
-    """What the run asks. Raises InputError for a baseline that is no finished run of the store."""
+    """Open the request of what the run asks. Raises InputError for a baseline that is no finished run of the store."""
     asked = {name: getattr(spec, name) for name in RunSettings.model_fields}
     with ExitStack() as stack:
         if spec.baseline is not None:

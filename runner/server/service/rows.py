@@ -33,7 +33,7 @@ _NAMES = 1000
 
 
 def some_rows(store: Store, name: str, first: int, count: int) -> DatasetRows:
-    """Rows of a dataset. Raises NotStoredError, DatasetError and ServiceError. Blocks."""
+    """Return rows of a dataset. Raises NotStoredError, DatasetError and ServiceError. Blocks."""
     if first > FURTHEST:
         raise ServiceError("invalid-request", f"`first` is at most {FURTHEST:,}; a run's results show all rows")
     info = store.dataset(name)
@@ -67,7 +67,10 @@ def looked_at(path: Path, seconds: float = _SECONDS) -> FileContent:
     """
     Look at a file's rows.
 
-    Raises DatasetError for a file that has no row that can be used. Blocks, for about so many seconds at most.
+    Blocks, for about so many seconds at most.
+
+    Raises:
+        DatasetError: For a file that has no row that can be used.
     """
     end = monotonic() + seconds
     columns: dict[str, None] = {}
@@ -98,7 +101,7 @@ def looked_at(path: Path, seconds: float = _SECONDS) -> FileContent:
 
 
 def as_row(case: Case) -> dict[str, Any]:
-    """The row that a case was made of."""
+    """Return the row that a case was made of."""
     own = {name: getattr(case, name) for name in ("id", "input", "output", "reference") if name in case.present}
     return own | case.metadata
 
@@ -110,12 +113,12 @@ def _row(case: Case) -> DatasetRow:
 
 
 def writable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a reply can hold of a row."""
+    """Return what a reply can hold of a row."""
     return {whole(name): _writable(value) for name, value in row.items()}
 
 
 def writable_result(row: dict[str, Any]) -> dict[str, Any]:
-    """The same of a result, and of the columns that it carries."""
+    """Return the same of a result, and of the columns that it carries."""
     carried = row.get("row")
     return writable(row) | ({"row": writable(carried)} if isinstance(carried, dict) else {})
 

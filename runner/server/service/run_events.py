@@ -39,7 +39,7 @@ class Feed:
         self._sum = (inf if info.mean is None else info.mean) * self._scored if self._scored else 0.0
 
     def begin(self, total: int | None) -> None:
-        """The run's sandbox is open."""
+        """Note that the run's sandbox is open."""
         self.state, self.total = "running", total
         self._times.append((time.monotonic(), self.rows))
         self._tell()
@@ -61,7 +61,7 @@ class Feed:
         self._tell()
 
     def become(self, info: RunInfo, *, close: bool = False) -> None:
-        """The state is another one now; with `close` nothing more will be told."""
+        """Note that the state is another one now; with `close` nothing more will be told."""
         self._count_up(info)  # what was being stored when it was stopped
         self.state, self.error, self.total = info.state, info.error, info.total
         self.closed = close
@@ -91,7 +91,7 @@ class Feed:
 
     async def watch(self, after: int, beat: float) -> AsyncGenerator[RunEvent | None, None]:
         """
-        What happens after so many rows; None after each `beat` seconds without anything.
+        Yield what happens after so many rows; None after each `beat` seconds without anything.
 
         The state now is told first, unless the run is over: how it ended is always told last.
         """

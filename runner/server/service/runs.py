@@ -83,7 +83,7 @@ class RunService(ServicePart):
         dataset: str | None = None,
         states: tuple[RunState, ...] = (),
     ) -> Page[RunInfo]:
-        """The runs, the newest first; after those of the store, those of the folders."""
+        """Return the runs, the newest first; after those of the store, those of the folders."""
         if after is None or not after.startswith(Folders.PREFIX):
             look = partial(self.store.runs, after, count, evaluator=evaluator, dataset=dataset, states=states)
             page = await call_in_thread(look)
@@ -103,7 +103,7 @@ class RunService(ServicePart):
         return Page(items=(*items, *some), next=last if start + room < len(more) else None)
 
     async def run(self, id: str) -> RunInfo:
-        """One run. Raises NotStoredError."""
+        """Return one run. Raises NotStoredError."""
         if self.folders.has(id):
             return await call_in_thread(self.folders.run, id)
         info = await self._kept(id)
@@ -192,13 +192,13 @@ class RunService(ServicePart):
         return found.model_copy(update={"rows": tuple(map(writable_result, found.rows))})
 
     async def events(self, id: str, after: int = 0) -> AsyncIterator[RunEvent]:
-        """What happens to a run after so many stored rows: its state first, how it ended last."""
+        """Yield what happens to a run after so many stored rows: its state first, how it ended last."""
         async for event in self.watch(id, after, BEAT):
             if event is not None:
                 yield event
 
     async def watch(self, id: str, after: int, beat: float) -> AsyncIterator[RunEvent | None]:
-        """As `events`, with None after each `beat` seconds without one."""
+        """Yield what `events` does, with None after each `beat` seconds without one."""
         feed = self.queue.feed(id)
         if feed is not None:
             async for event in feed.watch(after, beat):
@@ -231,7 +231,7 @@ class RunService(ServicePart):
                 LOG.warning("the run cannot be looked at: %s", error, extra={"run": id})
 
     async def download(self, id: str, format: Format) -> Download:
-        """All results of a run as a file. Raises NotStoredError."""
+        """Return all results of a run as a file. Raises NotStoredError."""
         info = await self.run(id)
         if self.folders.has(id):
             paths = [(await call_in_thread(self.folders.source, id)).path]
@@ -250,13 +250,13 @@ class RunService(ServicePart):
         cluster: str | None = None,
         tolerance: float = 0.0,
     ) -> Comparison:
-        """Two runs of one dataset, row by row: is `new` better than `base`? Raises NotComparableError."""
+        """Return two runs of one dataset, row by row: is `new` better than `base`? Raises NotComparableError."""
         check_tolerance(tolerance)
         wish = Wish(tolerance, by, cluster, False)
         return await self._compared(base, new, lambda sources: compare_sources(sources, wish))
 
     async def flips(self, base: str, new: str, page: FlipPage = _FIRST) -> tuple[Comparison, Flips]:
-        """The comparison, and the rows whose outcome, score or label is another. Raises NotComparableError."""
+        """Return the comparison, and the rows whose outcome, score or label is another. Raises NotComparableError."""
         return await self._compared(base, new, lambda sources: compare_with_flips(sources, Wish(), page))
 
     async def _compared(self, base: str, new: str, compare: Callable[[tuple[Source, Source]], T]) -> T:

@@ -31,18 +31,18 @@ _FRESH = 60.0
 
 
 def stem_of(file_name: str | None) -> str:
-    """The name of a script's file without its suffix, as a name."""
+    """Return the name of a script's file without its suffix, as a name."""
     return _name(PurePath(file_name.replace("\\", "/")).stem if file_name else "")
 
 
 def language_of(file_name: str | None, language: Language | None) -> Language:
-    """What a script is written in, as it was said, or by the name of its file."""
+    """Return what a script is written in, as it was said, or by the name of its file."""
     suffix = PurePath(file_name.replace("\\", "/")).suffix.lower() if file_name else ""
     return language or SCRIPTS.get(suffix, "python")
 
 
 def check_evaluator(evaluator: Evaluator) -> ScriptCheck:
-    """What a script is that could be read."""
+    """Return what a script is that could be read."""
     return ScriptCheck(
         reads_as="" if evaluator.dialect is None else find_dialect(evaluator.dialect).title,
         **{field: value for field, value in evaluator if field in ScriptCheck.model_fields},
@@ -50,7 +50,7 @@ def check_evaluator(evaluator: Evaluator) -> ScriptCheck:
 
 
 def problem_of(error: EvaluatorError, name: str) -> Problem:
-    """The place and the words of what is wrong with a script; without a place it is the beginning."""
+    """Return the place and the words of what is wrong with a script; without a place it is the beginning."""
     first = str(error).split("\n", 1)[0]
     text = first.removeprefix(name)
     found = _PLACE.match(text)
@@ -68,7 +68,7 @@ class PoolMachine:
         self._notes: dict[str, tuple[float, str, str]] = {}
 
     def note(self, backend: str) -> tuple[str, str]:
-        """What is active, or why it cannot be used, of which one is empty. Blocks."""
+        """Return what is active, or why it cannot be used, of which one is empty. Blocks."""
         if backend in self._known:
             return self._known[backend], ""
         found = self._notes.get(backend)
@@ -81,12 +81,16 @@ class PoolMachine:
         return found[1], found[2]
 
     def tiers(self, refused: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-        """The note of each sandbox that is not refused. Blocks."""
+        """Return the note of each sandbox that is not refused. Blocks."""
         names = [backend.name for backend in backends().values() if not backend.hidden and backend.name not in refused]
         return {name: self.note(name) for name in names}
 
     def fits(self, evaluator: Evaluator, refused: Mapping[str, str]) -> list[SandboxFit]:
-        """Each sandbox with whether it runs this evaluator here. `refused`: those that the server does not allow."""
+        """
+        Return each sandbox with whether it runs this evaluator here.
+
+        `refused`: those that the server does not allow.
+        """
         try:
             chosen = choose(evaluator).config.backend
         except (UnsupportedConfigError, SandboxError):
@@ -118,7 +122,7 @@ class PoolMachine:
 
 @cache
 def templates_listed() -> list[TemplateInfo]:
-    """The evaluators that come with evalcell."""
+    """Return the evaluators that come with evalcell."""
     return [
         TemplateInfo(name=name, description=templates.description(name), languages=templates.languages(name))
         for name in templates.names()
@@ -127,7 +131,7 @@ def templates_listed() -> list[TemplateInfo]:
 
 @cache
 def all_templates() -> list[Template]:
-    """The evaluators that come with evalcell, with their sources."""
+    """Return the evaluators that come with evalcell, with their sources."""
     return [
         Template(**dict(one), sources={language: templates.source(one.name, language) for language in one.languages})
         for one in templates_listed()

@@ -108,7 +108,7 @@ class Service(RunService):
         await self.queue.close()
 
     async def ready(self) -> dict[str, Any]:
-        """Whether scripts can be run, and what is active in each sandbox of this machine that is allowed."""
+        """Say whether scripts can be run, and what is active in each sandbox of this machine that is allowed."""
         await call_in_thread(self.store.ping)
         notes = await call_in_thread(self._machine.tiers, self.settings.refused())
         usable = any(not why for _, why in notes.values())
@@ -116,7 +116,7 @@ class Service(RunService):
         return {"ready": usable and not self.queue.stopping, "sandboxes": sandboxes}
 
     def status(self) -> PoolStatus:
-        """What the workers do."""
+        """Return what the workers do."""
         return self.pool.status()
 
     async def check(self, request: CheckRequest) -> ScriptCheck:
@@ -140,9 +140,12 @@ class Service(RunService):
         **how: Unpack[HowRead],
     ) -> list[SandboxFit]:
         """
-        Each sandbox with whether it can run the evaluator here: one that is kept, or a `source`, or any in Python.
+        Return each sandbox with whether it can run the evaluator here: one that is kept, or a `source`, or any in
+        Python.
 
-        Raises NotStoredError and EvaluatorError.
+        Raises:
+            NotStoredError: There is none in the store.
+            EvaluatorError: It is not an evaluator.
         """
         if evaluator is not None:
             _, script = await self._script(evaluator)

@@ -49,7 +49,7 @@ class ServiceSettings(Model):
     """What is active in the allowed providers, as it was at the start: their keys are not kept in this process."""
 
     def refused(self) -> dict[str, str]:
-        """The sandboxes that this server does not allow, each with why, and what to do."""
+        """Return the sandboxes that this server does not allow, each with why, and what to do."""
         found = {}
         for backend in backends().values():
             if self.sandboxes and backend.name not in self.sandboxes:
@@ -83,14 +83,17 @@ class ServiceSettings(Model):
             )
 
     def chooses(self, config: SandboxConfig) -> bool:
-        """Whether the server says which sandbox a request gets: it allows only some, and the request names none."""
+        """Say whether the server says which sandbox a request gets: it allows only some, and the request names none."""
         return bool(self.sandboxes) and not _is_named(config)
 
     def permitted(self, request: RunRequest) -> RunRequest:
         """
-        The request, whose sandbox is one that this server allows, also where none is named.
+        Return the request, whose sandbox is one that this server allows, also where none is named.
 
-        Raises ServiceError, and UnsupportedConfigError if no sandbox has what is asked. Blocks.
+        Blocks.
+
+        Raises:
+            ServiceError, UnsupportedConfigError: If no sandbox has what is asked.
         """
         config, evaluator = request.sandbox, request.evaluator
         assert isinstance(evaluator, Evaluator)
@@ -124,7 +127,7 @@ class ServiceSettings(Model):
             )
 
     def check(self) -> Self:
-        """With what is `active`. Raises UnsupportedConfigError or SandboxUnavailableError for what cannot be kept."""
+        """Check what is `active`. Raises UnsupportedConfigError or SandboxUnavailableError for what cannot be kept."""
         active = {}
         for name in self.sandboxes:
             can = find(name).capabilities

@@ -214,5 +214,5 @@ class ProblemDetails(Model):
 
 
 def line(text: object, most: int = 600) -> str:
-    """A text as one line that is safe to print."""
+    """Return a text as one line that is safe to print."""
     return printable(" ".join(str(text).split()), most)

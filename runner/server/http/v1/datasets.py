@@ -35,7 +35,7 @@ _FILE = {"requestBody": {"required": True, "content": {"application/octet-stream
 
 @router.get("/datasets", tags=["datasets"], responses=problems("input"))
 async def datasets(service: Here, after: After = None, count: Count = 50) -> Page[DatasetInfo]:
-    """The datasets by name."""
+    """Return the datasets by name."""
     return await call_in_thread(service.store.datasets, after, count)
 
 
@@ -82,7 +82,7 @@ async def add(
 
 @router.get("/datasets/{name}", tags=["datasets"], responses=problems("not-found"))
 async def dataset(name: DatasetName, service: Here) -> DatasetInfo:
-    """One dataset."""
+    """Return one dataset."""
     return await call_in_thread(service.store.dataset, name)
 
 
@@ -100,19 +100,19 @@ async def rows(
     first: Annotated[int, Query(ge=1, le=FURTHEST)] = 1,
     count: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 5,
 ) -> DatasetRows:
-    """Some rows of a dataset."""
+    """Return some rows of a dataset."""
     return await while_there(request, service.dataset_rows, name, first, count)
 
 
 @router.get("/configs", tags=["configs"], responses=problems("input"))
 async def configs(service: Here, after: After = None, count: Count = 50) -> Page[Preset]:
-    """The sandbox configs by name."""
+    """Return the sandbox configs by name."""
     return await call_in_thread(service.store.presets, after, count)
 
 
 @router.get("/configs/{name}", tags=["configs"], responses=problems("not-found", "input"))
 async def config(name: Name, service: Here) -> Preset:
-    """One config."""
+    """Return one config."""
     return await call_in_thread(service.store.preset, name)
 
 

@@ -72,19 +72,19 @@ async def recognise(
 
 @router.get("/templates", responses=problems())
 async def templates(service: Here) -> list[Template]:
-    """The evaluators that come with evalcell."""
+    """Return the evaluators that come with evalcell."""
     return await call_in_thread(scripts.all_templates)
 
 
 @router.get("/sandboxes", responses=problems("not-found", "evaluator"))
 async def sandboxes(service: Here, evaluator: Annotated[str | None, Query(max_length=200)] = None) -> list[SandboxFit]:
-    """Each sandbox with whether it can run the evaluator here; without one, any Python script."""
+    """Return each sandbox with whether it can run the evaluator here; without one, any Python script."""
     return await service.fits(evaluator)
 
 
 @router.get("/evaluators", responses=problems("input"))
 async def evaluators(service: Here, after: After = None, count: Count = 50) -> Page[EvaluatorInfo]:
-    """The evaluators by name."""
+    """Return the evaluators by name."""
     return await call_in_thread(service.store.evaluators, after, count)
 
 
@@ -103,7 +103,7 @@ async def add(body: EvaluatorInput, service: Here, response: Response, once: Onc
 
 @router.get("/evaluators/{name}", responses=problems("not-found", "input"))
 async def evaluator(name: Annotated[str, Field(max_length=80)], service: Here, response: Response) -> EvaluatorVersion:
-    """One version: `name` is the newest, `name@3` the third, `name@1f2e3d` that of a hash."""
+    """Return one version: `name` is the newest, `name@3` the third, `name@1f2e3d` that of a hash."""
     found = await call_in_thread(service.store.evaluator, name)
     response.headers["ETag"] = f'"{found.version}"'
     return found
@@ -142,7 +142,7 @@ async def delete(name: Name, service: Here, force: Force = False) -> None:
 
 @router.get("/evaluators/{name}/versions", responses=problems("not-found", "input"))
 async def versions(name: Name, service: Here, after: After = None, count: Count = 50) -> Page[EvaluatorVersion]:
-    """All versions, the newest first."""
+    """Return all versions, the newest first."""
     return await call_in_thread(service.store.versions, name, after, count)
 
 
@@ -150,7 +150,7 @@ async def versions(name: Name, service: Here, after: After = None, count: Count 
 async def version(
     name: Name, number: Annotated[int, Field(ge=1, le=999_999_999)], service: Here, response: Response
 ) -> EvaluatorVersion:
-    """One version."""
+    """Return one version."""
     found = await call_in_thread(service.store.evaluator, f"{name}@{number}")
     response.headers["ETag"] = f'"{found.version}"'
     return found

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def service_of(request: Request) -> Service:
-    """The service of the server that the request came to."""
+    """Return the service of the server that the request came to."""
     found: Service = request.app.state.service
     return found
 
@@ -46,7 +46,7 @@ class StrictRequest(Request):
     """A request whose JSON is JSON by RFC 8259, and can be written as UTF-8 again."""
 
     async def json(self) -> Any:
-        """Raises HTTPException."""
+        """Raise HTTPException."""
         data = await self.body()
         try:
             value = parse_json(data.decode())
@@ -91,7 +91,7 @@ def _refuse_type(sent: str | None) -> None:
 
 
 def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
-    """What an address may reply with beside what it is for: these problems, and those that any may have."""
+    """Return what an address may reply with beside what it is for: these problems, and those that any may have."""
     every = (*kinds, "malformed", "unauthorized", "forbidden", "too-slow", "too-large", "invalid-request", "internal")
     content = {MEDIA: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
     found: dict[int | str, dict[str, Any]] = {}
@@ -104,12 +104,12 @@ def problems(*kinds: str) -> dict[int | str, dict[str, Any]]:
 
 
 async def while_there(request: Request, work: Callable[P, Awaitable[T]], *args: P.args, **more: P.kwargs) -> T:
-    """What `work` gives; it is cancelled if the client goes away before. Raises what it raises."""
+    """Return what `work` gives; it is cancelled if the client goes away before. Raises what it raises."""
     return await while_there_after(request, None, lambda: work(*args, **more))
 
 
 async def while_there_after(request: Request, sent: asyncio.Event | None, work: Callable[[], Awaitable[T]]) -> T:
-    """As `while_there`. If it is the work that reads the body, it sets `sent` at its end."""
+    """Await as `while_there` does. If it is the work that reads the body, it sets `sent` at its end."""
     working = asyncio.current_task()
     assert working is not None
     others = working.cancelling()

@@ -45,7 +45,7 @@ async def runs(
     dataset: Annotated[str | None, Query(max_length=300)] = None,
     state: Annotated[list[RunState] | None, Query(max_length=6)] = None,
 ) -> Page[RunInfo]:
-    """The runs, the newest first, then those of the folders that the server shows."""
+    """Return the runs, the newest first, then those of the folders that the server shows."""
     return await service.runs(after, count, evaluator=evaluator, dataset=dataset, states=tuple(state or ()))
 
 
@@ -67,7 +67,7 @@ async def start(body: Annotated[RunSpec, Body()], service: Here, response: Respo
 
 @router.get("/runs/{id}", responses=problems("not-found"))
 async def run(id: RunId, service: Here) -> RunInfo:
-    """One run: how far it is, and its summary once it is over."""
+    """Return one run: how far it is, and its summary once it is over."""
     return await service.run(id)
 
 
@@ -108,7 +108,7 @@ async def results(
     first: Annotated[int, Query(ge=0, le=MOST_DEEP)] = 0,
     count: Annotated[int, Query(ge=0, le=MOST_COUNT)] = 50,
 ) -> ResultSelection:
-    """Results by range: those that match all that is given, in this order. `first` counts from 0."""
+    """List results by range: those that match all that is given, in this order. `first` counts from 0."""
     chosen = Selection(
         order=order,
         outcome=outcome,
@@ -132,7 +132,7 @@ async def results(
     },
 )
 async def download(id: RunId, request: Request, service: Here, format: Format = "jsonl") -> Response:
-    """All results as one file."""
+    """Return all results as one file."""
     made = await while_there(request, service.download, id, format)
     named = f"attachment; filename*=UTF-8''{quote(made.name)}"
     return StreamingResponse(made.parts, media_type=made.media, headers={"content-disposition": named})
@@ -151,7 +151,8 @@ async def events(
     id: RunId, request: Request, service: Here, last_event_id: Annotated[str | None, Header(max_length=20)] = None
 ) -> Response:
     """
-    What happens to a run, as server-sent events: `state`, and `progress`. The id is the number of rows stored so far.
+    Return what happens to a run, as server-sent events: `state`, and `progress`. The id is the number of rows stored so
+    far.
 
     With `Last-Event-ID` it goes on from there, and nothing is missed or doubled. The stream ends with the run.
     """
@@ -172,7 +173,7 @@ async def events(
 
 
 def as_event(event: RunEvent) -> bytes:
-    """As it is sent."""
+    """Return an event as it is sent."""
     return f"id: {event.id}\nevent: {event.event}\ndata: {event.data.model_dump_json()}\n\n".encode()
 
 
@@ -186,7 +187,7 @@ async def compare(
     cluster: Annotated[str | None, Query(max_length=200)] = None,
     tolerance: Annotated[Finite, Query(ge=0, le=1e9)] = 0.0,
 ) -> Comparison:
-    """Is the new run better than the base, row by row?"""
+    """Compare two runs row by row: is the new run better than the base?"""
     return await while_there(request, service.compare, base, new, by=by, cluster=cluster, tolerance=tolerance)
 
 
@@ -200,5 +201,5 @@ async def flips(
     first: Annotated[int, Query(ge=0, le=MOST_DEEP)] = 0,
     count: Annotated[int, Query(ge=0, le=MOST)] = 20,
 ) -> Flips:
-    """The rows that flipped: whose outcome, score or label is another in the new run. `first` counts from 0."""
+    """Return the rows that flipped: whose outcome, score or label is another in the new run. `first` counts from 0."""
     return (await while_there(request, service.flips, base, new, FlipPage(flip, first, count)))[1]

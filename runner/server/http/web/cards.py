@@ -46,7 +46,7 @@ class ResultCard(Model):
 
 
 def result_card(row: Mapping[str, Any]) -> ResultCard:
-    """The result's own fields; what is of another type is left out."""
+    """Return the result's own fields; what is of another type is left out."""
     error = row.get("error")
     error = error if isinstance(error, dict) else {"kind": row.get("error_kind"), "message": row.get("error_message")}
     score = row.get("score")
@@ -67,7 +67,7 @@ def _text(value: Any) -> str | None:
 
 
 def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup:
-    """The row; `whole` with everything that is known of it."""
+    """Return the row; `whole` with everything that is known of it."""
     result = result_card(row)
     columns = _columns(row)
     names = [name for name in ("output", "reference", *columns) if name in columns]
@@ -105,7 +105,7 @@ def card(run: RunInfo, row: Mapping[str, Any], *, whole: bool = False) -> Markup
 
 
 def label_among(run: RunInfo, label: str) -> str:
-    """The label, told apart from those of the run that look the same."""
+    """Return the label, told apart from those of the run that look the same."""
     return tell_apart([label_text(label), *(run.summary.labels if run.summary else ())])[0]
 
 
@@ -147,5 +147,5 @@ def _sides(names: list[str], values: list[Any], *, whole: bool) -> Markup:
 
 
 def fragment_text(text: str, cut: int) -> str:
-    """A text as HTML, cut."""
+    """Return a text as HTML, cut."""
     return str(Markup.escape(text if len(text) <= cut else text[: cut - 1] + "…"))

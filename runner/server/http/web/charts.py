@@ -16,7 +16,11 @@ _LABELS = 20
 
 
 def charts(summary: Summary, path: str, query: Mapping[str, Any]) -> Markup:
-    """The first output's scores, and rows by label, outcome and error. Each bar leads to its rows, or back to all."""
+    """
+    Return the first output's scores, and rows by label, outcome and error.
+
+    Each bar leads to its rows, or back to all.
+    """
 
     def to(**bounds: str) -> tuple[str, bool]:
         chosen = all(query.get(name) == bound for name, bound in bounds.items())

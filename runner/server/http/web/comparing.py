@@ -36,7 +36,7 @@ _WORDS: dict[Flip, str] = {
 async def compare(
     request: Request, service: Here, base: str = "", new: str = "", flip: str = "", first: str = "1"
 ) -> Response:
-    """The verdict in words with its interval, and the rows that flipped."""
+    """Return the verdict in words with its interval, and the rows that flipped."""
     made, detail = Markup(""), ""
     found: dict[str, Any] = {"flips": None, "kinds": (), "first": 1}
     if base and new:

@@ -31,7 +31,7 @@ _TRIED = 5
 
 @router.get("/datasets/{name}")
 async def show_dataset(request: Request, service: Here, name: str, first: str = "1") -> Response:
-    """A dataset's rows, some at a time."""
+    """Return a dataset's rows, some at a time."""
     dataset = await call_in_thread(service.store.dataset, name)
     at = forms.whole_number(first, "the first row")
     found = await while_there(request, service.dataset_rows, name, at, _ROWS + 1)
@@ -50,7 +50,7 @@ async def show_dataset(request: Request, service: Here, name: str, first: str = 
 
 @router.get("/datasets/{name}/rows/{number}")
 async def row(request: Request, service: Here, name: str, number: str) -> Response:
-    """One row of a dataset: its first columns, as far as a page has room."""
+    """Return one row of a dataset: its first columns, as far as a page has room."""
     dataset = await call_in_thread(service.store.dataset, name)
     at = forms.whole_number(number, "the row")
     found = await while_there(request, service.dataset_rows, name, at, 2)
@@ -91,7 +91,7 @@ def _first_columns(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 @router.get("/datasets/{name}/tried")
 async def try_dataset(request: Request, service: Here, name: str) -> Response:
-    """The first rows, tried with the evaluator saved last that can score them: a part of the dataset's page."""
+    """Return the first rows, tried with the evaluator saved last that can score them: a part of the dataset's page."""
     await call_in_thread(service.store.dataset, name)
     every = sorted(
         (await call_in_thread(service.store.evaluators, count=_LISTED)).items, key=lambda one: one.saved, reverse=True

@@ -63,7 +63,7 @@ class Draft:
 
 
 def of_form(form: Mapping[str, str]) -> Draft:
-    """The draft that a form sends. Raises InputError for a word that is too long."""
+    """Return the draft that a form sends. Raises InputError for a word that is too long."""
     known = {name: form[name] for name in asdict(Draft()) if name in form}
     for name, field in (("dialect", "Read as"), ("entry", "What is called")):
         known[name] = known.get(name, "").strip()
@@ -75,19 +75,19 @@ def of_form(form: Mapping[str, str]) -> Draft:
 
 
 def of_version(version: EvaluatorVersion, **more: Any) -> Draft:
-    """The draft of a version that is kept, read as it was when it was saved."""
+    """Return the draft of a version that is kept, read as it was when it was saved."""
     draft = Draft(version.name, version.language, version.source, dialect_failures=version.dialect_failures)
     return replace(draft, dialect=version.how_read["dialect"] or "", entry=version.entry or "", **more)
 
 
 def draft_of(version: EvaluatorVersion, **more: Any) -> Draft:
-    """The draft of a version to be changed: it has what somebody asked for, as the rest is said by its text."""
+    """Return the draft of a version to be changed: it has what somebody asked for, as the rest is said by its text."""
     draft = of_version(version, **more)
     return replace(draft, dialect=version.asked_dialect or "", entry=version.asked_entry or "")
 
 
 def of_template(name: str, language: Language | None = None) -> Draft:
-    """A draft to begin with: a template with the rows of its demo, or the starter. Raises ServiceError."""
+    """Return a draft to begin with: a template with the rows of its demo, or the starter. Raises ServiceError."""
     if not name:
         source, _ = templates.starter("python")
         return Draft(name="my-evaluator", source=source, rows=_lines(_STARTER_ROWS))
@@ -123,7 +123,7 @@ def _cases(name: str) -> str:
 
 
 async def try_draft(service: Service, draft: Draft) -> dict[str, Any]:
-    """The rows with the script as it stands, as `tried.html` shows them. What is wrong is a sentence in it."""
+    """Return the rows with the script as it stands, as `tried.html` shows them. What is wrong is a sentence in it."""
     read = None
     try:
         if not draft.source.strip():
@@ -177,7 +177,7 @@ def _problems(found: Any) -> str:
 
 
 def request_of(draft: Draft) -> EvaluateRequest:
-    """What the service is asked. Raises InputError."""
+    """Return what the service is asked. Raises InputError."""
     typed = None if draft.dataset else forms.rows(draft.rows, DRAFT_ROWS)
     if typed == []:
         raise InputError('there is no row to try; choose a dataset, or type a row such as {"output": "a"}')
@@ -198,7 +198,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
 
 
 async def fits(service: Service, draft: Draft) -> list[SandboxFit]:
-    """Each sandbox with yes or why not; none while the script is no evaluator."""
+    """Return each sandbox with yes or why not; none while the script is no evaluator."""
     try:
         return await service.fits(source=draft.source, language=draft.language, **draft.how_read)
     except InputError:
@@ -206,7 +206,7 @@ async def fits(service: Service, draft: Draft) -> list[SandboxFit]:
 
 
 def header(draft: Draft) -> dict[str, str]:
-    """The fields of the header's form; empty while the header cannot be read."""
+    """Return the fields of the header's form; empty while the header cannot be read."""
     try:
         return header_form.as_fields(draft.source, draft.language)
     except EvaluatorError:

@@ -34,7 +34,7 @@ _DIFF = 2000
 
 @router.get("/evaluators/new")
 async def new(request: Request, service: Here, template: str = "", dataset: str = "") -> Response:
-    """The editor with a template, a dropped script, or something to begin with."""
+    """Return the editor with a template, a dropped script, or something to begin with."""
     draft = drafts.of_template(template)
     if dataset:
         draft = replace(draft, dataset=dataset)
@@ -131,7 +131,7 @@ async def _refused(request: Request, service: Service, draft: Draft, problem: Se
 async def show_evaluator(
     request: Request, service: Here, reference: str, dataset: str = "", first: str = "1"
 ) -> Response:
-    """A version, the newest or `name@n`, in the editor."""
+    """Return a version, the newest or `name@n`, in the editor."""
     version = await call_in_thread(service.store.evaluator, reference)
     runs = [run for run in (await service.runs(count=_LISTED)).items if run.evaluator == version.name]
     if not dataset:
@@ -154,7 +154,7 @@ async def _newest_dataset(service: Service) -> str:
 async def differ(
     request: Request, service: Here, name: str, old: int, new: int, dataset: str = "", first: str = "1"
 ) -> Response:
-    """Two versions: what changed in the script, and both on the same rows."""
+    """Return two versions: what changed in the script, and both on the same rows."""
     versions = [await call_in_thread(service.store.evaluator, f"{name}@{number}") for number in (old, new)]
     pairs: Any = []
     detail = ""
@@ -214,7 +214,7 @@ async def _editor(
 
 
 def difference(old: str, new: str) -> Markup:
-    """What changed from one text to the other, as lines."""
+    """Return what changed from one text to the other, as lines."""
     lines = list(unified_diff(old.splitlines(), new.splitlines(), "old", "new", lineterm="", n=3))[2:]
     if not lines:
         return Markup('<p class="dim">Nothing: the scripts are the same.</p>')

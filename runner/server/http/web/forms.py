@@ -24,7 +24,7 @@ _MB = 1 << 20
 
 
 async def fields(request: Request) -> dict[str, str]:
-    """The fields of a form by name, of several with one name the last. Raises InputError."""
+    """Return the fields of a form by name, of several with one name the last. Raises InputError."""
     body = await request.body()
     if len(body) > _MOST:
         raise InputError(f"the form has more than {_MOST >> 20} MB; send less")
@@ -38,9 +38,10 @@ async def fields(request: Request) -> dict[str, str]:
 
 def mapping(text: str) -> InputMapping:
     """
-    Parameters with their columns, one a line: `output = metadata.answer`, or `mode := "strict"` for a value.
+    Read parameters with their columns, one a line: `output = metadata.answer`, or `mode := "strict"` for a value.
 
-    Raises MappingError.
+    Raises:
+        MappingError: The parameters cannot be bound.
     """
     paths: dict[str, str] = {}
     literals: dict[str, Any] = {}
@@ -57,7 +58,7 @@ def mapping(text: str) -> InputMapping:
 
 
 def mapping_text(found: InputMapping) -> str:
-    """The same as `mapping` reads it."""
+    """Return the same as `mapping` reads it."""
     lines = [f"{name} = {path}" for name, path in found.paths.items()]
     lines += [f"{name} := {json.dumps(value, ensure_ascii=False)}" for name, value in found.literals.items()]
     return "\n".join(lines)
@@ -83,7 +84,7 @@ class Field(NamedTuple):
 
     @classmethod
     def of(cls, name: str, value: str) -> Field:
-        """The field of a setting, with what stands in it."""
+        """Return the field of a setting, with what stands in it."""
         held, unit = value_of(name), SETTINGS[name].unit
         numeric = held.type in (int, float)
         kind: Any = "check" if held.type is bool else "choice" if held.choices else "number" if numeric else "text"
@@ -92,7 +93,7 @@ class Field(NamedTuple):
 
 
 def setting(name: str, text: str) -> Any:
-    """The value of a setting's field, in which something stands. Raises InputError."""
+    """Return the value of a setting's field, in which something stands. Raises InputError."""
     held, text = value_of(name), text.strip()
     if held.type is bool:
         return True
@@ -106,7 +107,7 @@ def setting(name: str, text: str) -> Any:
 
 
 def limits(form: Mapping[str, str]) -> Limits:
-    """The limits of a form: seconds, and MB. Raises InputError."""
+    """Return the limits of a form: seconds, and MB. Raises InputError."""
     given: dict[str, Any] = {}
     if form.get("timeout", "").strip():
         given["timeout"] = number(form["timeout"], "the timeout")
@@ -120,7 +121,7 @@ def limits(form: Mapping[str, str]) -> Limits:
 
 
 def number(text: str, what: str) -> float:
-    """A number of a form. Raises InputError."""
+    """Return a number of a form. Raises InputError."""
     try:
         return float(text)
     except ValueError:
@@ -128,14 +129,14 @@ def number(text: str, what: str) -> float:
 
 
 def whole_number(text: str, what: str, low: int = 1, high: int = 1 << 53) -> int:
-    """A whole number of a form, within bounds. Raises InputError."""
+    """Return a whole number of a form, within bounds. Raises InputError."""
     if not text.strip().isdecimal() or len(text) > 20 or not low <= int(text) <= high:
         raise InputError(f"{what} must be a whole number of at least {low}, not {printable(text, 40)!r}")
     return int(text)
 
 
 def rows(text: str, most: int) -> list[dict[str, Any]]:
-    """Rows that were typed, one JSON object a line. Raises InputError."""
+    """Read rows that were typed, one JSON object a line. Raises InputError."""
     found = []
     for at, line in enumerate(text.splitlines(), 1):
         if not line.strip():

@@ -19,7 +19,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def as_fields(source: str, language: Language) -> dict[str, str]:
-    """What the form shows. Raises EvaluatorError for a header that cannot be read."""
+    """Return what the form shows. Raises EvaluatorError for a header that cannot be read."""
     header = read_header(source, "the header", language)
     output = next(iter(header.outputs.values()), None)
     made = {
@@ -52,7 +52,8 @@ def _text(value: float | None) -> str:
 
 def with_fields(source: str, language: Language, form: Mapping[str, str]) -> str:
     """
-    The script with its header as the form says. What the form does not have stays; comments in the header do not.
+    Return the script with its header as the form says. What the form does not have stays; comments in the header do
+    not.
 
     Raises InputError, with the field.
     """
@@ -156,7 +157,7 @@ def _key(name: str) -> str:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it on one line."""
+    """Return a value as TOML writes it on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)} = {toml(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list | tuple):

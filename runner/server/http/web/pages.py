@@ -25,7 +25,7 @@ _RECENT = 8
 
 @first.get("/static/{name}")
 async def static_file(request: Request, name: str) -> Response:
-    """A file of the bundle; its name has its hash, so a browser may keep it for ever."""
+    """Return a file of the bundle; its name has its hash, so a browser may keep it for ever."""
     found = static.find(name)
     if found is None:
         raise ServiceError("not-found", "there is no such file; reload the page")
@@ -37,7 +37,7 @@ async def static_file(request: Request, name: str) -> Response:
 
 @first.get("/")
 async def home(request: Request, service: Here, after: str | None = None) -> Response:
-    """What there is: the last runs, evaluators, datasets, and templates to begin with."""
+    """Return what there is: the last runs, evaluators, datasets, and templates to begin with."""
     return page(
         request,
         "home.html",
@@ -51,13 +51,13 @@ async def home(request: Request, service: Here, after: str | None = None) -> Res
 
 @first.get("/login")
 async def login(request: Request) -> Response:
-    """The form for the token; the link that the server printed has it filled in already."""
+    """Return the form for the token; the link that the server printed has it filled in already."""
     wanted = request.query_params.get("next", "/")
     return page(request, "login.html", wanted=wanted, token=request.query_params.get("token", ""), detail="")
 
 
 def problem_page(request: Request, error: ServiceError) -> Response:
-    """What went wrong, as a page."""
+    """Return what went wrong, as a page."""
     if error.kind == "unauthorized" and request.url.path == "/login":
         return page(request, "login.html", error.status, wanted="/", token="", detail=error.detail)
     made = page(

@@ -38,7 +38,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def page(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-    """A page made of this template, with all its addresses below the path that the server is at."""
+    """Return a page made of this template, with all its addresses below the path that the server is at."""
     root = request.app.state.root
     theme = request.cookies.get("evalcell-theme", "")
     text = (
@@ -57,7 +57,7 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
 
 
 def fragment(template: str, **context: Any) -> Markup:
-    """A part of a page."""
+    """Return a part of a page."""
     return Markup(_templates().get_template(template).render(**context))
 
 
@@ -94,19 +94,19 @@ _COLOURS = {"finished": "done", "failed": "failed", "cancelled": "no verdict", "
 
 
 def state_chip(run: RunInfo) -> Markup:
-    """A run's state in its colour."""
+    """Return a run's state in its colour."""
     return Markup(chip("waits" if run.state == "queued" else run.state, _COLOURS.get(run.state)))
 
 
 def link(path: str, query: Mapping[str, Any], **changed: Any) -> str:
-    """The path with the query as changed; what is None or empty is left out."""
+    """Return the path with the query as changed; what is None or empty is left out."""
     kept = {name: value for name, value in {**query, **changed}.items() if value not in (None, "")}
     return f"{path}?{urlencode(kept)}" if kept else path
 
 
 def value(given: Any, short: int = _SHORT) -> str:
     """
-    A value as people read it: text as it is, anything else as JSON; cut where it is long.
+    Return a value as people read it: text as it is, anything else as JSON; cut where it is long.
 
     JSON is indented if it has more than `short` characters.
     """
@@ -121,7 +121,7 @@ def value(given: Any, short: int = _SHORT) -> str:
 
 
 def values_apart(given: Sequence[Any], text: Callable[[Any], str] = value) -> list[str]:
-    """Each as `text` has it; those that look the same and are not in quotes, and what tells them apart escaped."""
+    """Return each as `text` does; those that look the same and are not in quotes, and what tells them apart escaped."""
     raw = [one if isinstance(one, str) else text(one) for one in given]
     texts = [text(one) if its == of else text(its) for one, of, its in zip(given, raw, tell_apart(raw), strict=True)]
     kinds: dict[str, set[type]] = {}
@@ -134,12 +134,12 @@ def values_apart(given: Sequence[Any], text: Callable[[Any], str] = value) -> li
 
 
 def named_apart(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The values by name, short ones on a line each."""
+    """Return the values by name, short ones on a line each."""
     return list(zip(given, values_apart(list(given.values()), lambda one: value(one, _TEXT)), strict=True))
 
 
 def cells(names: Sequence[str], row: Mapping[str, Any]) -> list[str]:
-    """What a table shows of a row in these columns, on a line each."""
+    """Return what a table shows of a row in these columns, on a line each."""
     there = [name for name in names if name in row]
     texts = values_apart([row[name] for name in there], _cell)
     found = dict(zip(there, texts, strict=True))
@@ -151,18 +151,18 @@ def _cell(given: Any) -> str:
 
 
 def prose(text: str) -> Markup:
-    """A message of ours: what stands between backticks is code."""
+    """Return a message of ours: what stands between backticks is code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def sentence(text: str) -> str:
-    """The first sentence of a description, without marks of Markdown."""
+    """Return the first sentence of a description, without marks of Markdown."""
     first = re.split(r"(?<=[.:;]) ", " ".join(text.replace("`", "").split()), maxsplit=1)[0]
     return printable(whole(re.sub(r"[:;]$", ".", first)), 160)
 
 
 def ago(when: datetime) -> str:
-    """A time, by how long ago it is, or its date."""
+    """Return a time, by how long ago it is, or its date."""
     seconds = (datetime.now(UTC) - when).total_seconds()
     if seconds < 60:
         return "just now"
@@ -174,7 +174,7 @@ def ago(when: datetime) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time that is left or was taken."""
+    """Return a time that is left or was taken."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:

@@ -44,7 +44,7 @@ FORM = [name for name in settings_of("the page") if name not in ("map", "set", "
 
 @router.get("/runs")
 async def every(request: Request, service: Here, after: str | None = None) -> Response:
-    """All runs, the newest first."""
+    """Return all runs, the newest first."""
     return page(request, "runs.html", runs=await service.runs(after, _LISTED), query={"after": after})
 
 
@@ -57,7 +57,7 @@ async def new(request: Request, service: Here) -> Response:
 
 @router.get("/runs/new/speed")
 async def speed(request: Request, service: Here) -> Response:
-    """The rows a second that a sandbox scores, by trying the first rows in it: a part of the page."""
+    """Return the rows a second that a sandbox scores, by trying the first rows in it: a part of the page."""
     form = dict(request.query_params)
     version = await call_in_thread(service.store.evaluator, form.get("evaluator", ""))
     found = await while_there(request, drafts.try_draft, service, _draft(version, form.get("dataset", ""), form))
@@ -141,7 +141,7 @@ def _draft(version: EvaluatorVersion, dataset: str, form: dict[str, str]) -> Dra
 
 @router.get("/runs/{run_id}")
 async def show_run(request: Request, service: Here, run_id: str) -> Response:
-    """One run: its progress while it goes on, its figures, and its rows, the worst first."""
+    """Return one run: its progress while it goes on, its figures, and its rows, the worst first."""
     run = await service.run(run_id)
     going = run.state in GOING
     query = dict(request.query_params)
@@ -248,7 +248,7 @@ def _summary(run: RunInfo) -> Markup:
 
 @router.get("/runs/{run_id}/rows/{number}")
 async def row(request: Request, service: Here, run_id: str, number: int) -> Response:
-    """One result, whole."""
+    """Return one result, whole."""
     run = await service.run(run_id)
     known = 1 <= number <= MOST_DEEP
     rows = (await service.results(run_id, Selection(order="row", first=number - 1, count=1))).rows if known else ()

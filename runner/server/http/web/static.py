@@ -28,7 +28,12 @@ class StaticFile(NamedTuple):
 
 @cache
 def names() -> dict[str, str]:
-    """What pages call a file, and its name with the hash. Raises InputError if this clone has not built the page."""
+    """
+    Return what pages call a file, and its name with the hash.
+
+    Raises:
+        InputError: If this clone has not built the page.
+    """
     try:
         found: dict[str, str] = json.loads((_FOLDER / "manifest.json").read_bytes())["files"]
         return found
@@ -37,12 +42,12 @@ def names() -> dict[str, str]:
 
 
 def find(name: str) -> StaticFile | None:
-    """The file of this name; None if the bundle has none such, whatever the name is."""
+    """Return the file of this name; None if the bundle has none such, whatever the name is."""
     return _files().get(name)
 
 
 def takes_gzip(headers: Iterable[str]) -> bool:
-    """Whether a client takes gzip, by its `Accept-Encoding` (RFC 9110): a weight of 0 says that it does not."""
+    """Say whether a client takes gzip, by its `Accept-Encoding` (RFC 9110): a weight of 0 says that it does not."""
     weights = {}
     for part in ",".join(headers).lower().split(","):
         name, *parameters = (word.strip() for word in part.split(";"))

@@ -65,13 +65,13 @@ def build_page(output: Path = OUTPUT, *, force: bool = False, report: Report | N
 
 
 def sources() -> list[Path]:
-    """All files that decide what the bundle is."""
+    """Return all files that decide what the bundle is."""
     assets = sorted(path for path in (WEB / "assets").iterdir() if path.suffix in SUFFIXES)
     return [*assets, _REPORT, *(WEB / "build" / name for name in _LOCKED), Path(__file__).resolve()]
 
 
 def input_hash() -> str:
-    """A hash of all sources, by name and content."""
+    """Return a hash of all sources, by name and content."""
     digest = hashlib.sha256()
     for path in sources():
         content = path.read_bytes()
@@ -80,7 +80,7 @@ def input_hash() -> str:
 
 
 def is_current(folder: Path, inputs: str) -> bool:
-    """Whether the folder holds the whole bundle of these inputs."""
+    """Say whether the folder holds the whole bundle of these inputs."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         names = manifest["files"]
@@ -176,7 +176,7 @@ def _to_stderr(line: str) -> None:
 
 
 def main() -> int:
-    """`python -m runner.server.http.web.build.bundle`: build in place, if a source changed."""
+    """Build in place, if a source changed: `python -m runner.server.http.web.build.bundle`."""
     try:
         build_page(force="--force" in sys.argv[1:])
     except (PageBuildError, subprocess.SubprocessError) as error:

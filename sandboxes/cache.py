@@ -38,7 +38,7 @@ _checked: dict[Path, tuple[int, int]] = {}
 
 def cache_dir() -> Path:
     """
-    The cache folder's path: `EVALCELL_CACHE_DIR`, else the platform's default. It may not exist yet.
+    Return the cache folder's path: `EVALCELL_CACHE_DIR`, else the platform's default. It may not exist yet.
 
     In a folder that everybody may write to but only owners delete from, such as `/tmp`, it is this user's own one.
     """
@@ -55,10 +55,13 @@ def cache_dir() -> Path:
 
 def of_user(find: Callable[..., Path], variable: str) -> Path:
     """
-    A folder of the user's own. `variable` names another. Raises SandboxUnavailableError where there is none.
+    Return a folder of the user's own. `variable` names another.
 
     Root takes its own home where HOME is somebody else's, as after `sudo`: what it makes there would be in their way,
     and they could exchange it.
+
+    Raises:
+        SandboxUnavailableError: Where there is none.
     """
     try:
         return _of_root(find("evalcell", appauthor=False))
@@ -80,7 +83,7 @@ def _of_root(path: Path) -> Path:
 
 
 def is_noexec(path: Path) -> bool:
-    """Whether neither programs nor native code can be loaded from the file's disk."""
+    """Say whether neither programs nor native code can be loaded from the file's disk."""
     return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))
 
 
@@ -88,8 +91,9 @@ def private_dir(path: Path, variable: str = VARIABLE) -> Path:
     """
     Make the folder, for its owner alone, or take an existing one as it is. Messages name `variable`, which moves it.
 
-    Raises SandboxUnavailableError if it cannot be made, belongs to somebody else, or others may write to it or to a
-    folder above it, since its content is trusted.
+    Raises:
+        SandboxUnavailableError: If it cannot be made, belongs to somebody else, or others may write to it or to a
+            folder above it, since its content is trusted.
     """
     try:
         if hasattr(os, "getuid") and (fault := fault_above(path)):
@@ -139,7 +143,7 @@ def mark_used(path: Path) -> None:
 
 def find_file(folder: Path, key: str, suffix: str) -> Path | None:
     """
-    The file kept under `key`, if it is ours and intact: its name has the SHA-256 of its content.
+    Return the file kept under `key`, if it is ours and intact: its name has the SHA-256 of its content.
 
     Anything else under the key, such as a link, another owner's file or other content, is removed if possible.
     """
@@ -154,9 +158,10 @@ def find_file(folder: Path, key: str, suffix: str) -> Path | None:
 
 def content(path: Path) -> bytes:
     """
-    What a file holds that was found here, checked once more as it is read, since somebody may exchange files.
+    Return what a file holds that was found here, checked once more as it is read, since somebody may exchange files.
 
-    Raises SandboxUnavailableError.
+    Raises:
+        SandboxUnavailableError: The sandbox cannot start on this machine.
     """
     with contextlib.suppress(OSError):
         if (descriptor := open_ours(path)) is not None:
@@ -210,13 +215,13 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 
 def find(name: str, key: str, suffix: str) -> Path | None:
-    """The file that `get_or_build` would give, if it need not be built. Raises SandboxUnavailableError."""
+    """Return the file that `get_or_build` would give, if it need not be built. Raises SandboxUnavailableError."""
     return find_file(_folder(name), key, suffix)
 
 
 def get_or_build(name: str, key: str, suffix: str, build: Callable[[], bytes | bytearray]) -> Path:
     """
-    The file kept under `key` in the cache folder `name`, built first if it is missing.
+    Return the file kept under `key` in the cache folder `name`, built first if it is missing.
 
     If two processes miss it at once, it is built once: the second waits for the first.
     """

@@ -63,7 +63,10 @@ async def start(command: Sequence[str], *, limit: int = 1 << 16, **options: Any)
     """
     Start a process; `options` are those of `subprocess.Popen`, and -1 is a pipe. `limit` bounds what waits to be read.
 
-    If it is cancelled, no process is left. Raises OSError.
+    If it is cancelled, no process is left.
+
+    Raises:
+        OSError: The system refused.
     """
     if os.name == "posix":
         return await adopt(subprocess.Popen(command, **options), limit, group=options.get("start_new_session", False))
@@ -73,7 +76,7 @@ async def start(command: Sequence[str], *, limit: int = 1 << 16, **options: Any)
 
 
 async def adopt(process: subprocess.Popen[bytes], limit: int, *, group: bool = False) -> Child:
-    """A process that `subprocess` has started, with its pipes in the running loop; `group`: it leads a group."""
+    """Return a process that `subprocess` has started, with its pipes in the running loop; `group`: it leads a group."""
     loop, pipes = asyncio.get_running_loop(), list[asyncio.BaseTransport]()
 
     async def reader(pipe: IO[bytes] | None) -> asyncio.StreamReader | None:

@@ -16,15 +16,16 @@ LARGEST = 1 << 20
 
 def all_variables(env_file: str | None) -> dict[str, str]:
     """
-    All variables; those of the file have precedence.
+    Return all variables; those of the file have precedence.
 
-    Raises UnsupportedConfigError for a file or line that cannot be read.
+    Raises:
+        UnsupportedConfigError: For a file or line that cannot be read.
     """
     return dict(os.environ) if env_file is None else {**os.environ, **file_variables(env_file)}
 
 
 def file_variables(env_file: str) -> dict[str, str]:
-    """The variables that the file sets. Raises as `all_variables`."""
+    """Return the variables that the file sets. Raises as `all_variables`."""
     from dotenv.parser import parse_stream
 
     file = Setting("sandbox.env_file", env_file)
@@ -49,7 +50,7 @@ def file_variables(env_file: str) -> dict[str, str]:
 
 
 def choose_variables(names: Iterable[str], env_file: str | None = None) -> dict[str, str]:
-    """The variables of these names. Raises UnsupportedConfigError if one is not set."""
+    """Return the variables of these names. Raises UnsupportedConfigError if one is not set."""
     every, found = all_variables(env_file), {}
     for name in names:
         if name not in every:

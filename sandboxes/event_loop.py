@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop with that time, as long as somebody holds the clock."""
+    """Return a loop with that time, as long as somebody holds the clock."""
     loop = asyncio.new_event_loop()
     vars(loop)["time"] = clock.now
     return loop
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, with such a loop."""
+    """Run as asyncio.run does, with such a loop."""
     # Without debugging: with PYTHONDEVMODE, which is for the caller's code, asyncio would tell each slow step of ours.
     with keep_ticking(), asyncio.Runner(debug=False, loop_factory=new_loop) as runner:
         return runner.run(work)

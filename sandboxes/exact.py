@@ -18,7 +18,7 @@ _CHECKS = {kind: partial(_refuse_booleans, f"{kind}_type") for kind in ("int", "
 
 
 def exact(schema: Any) -> Any:
-    """A schema of pydantic's core that converts neither; a text such as "3" is still taken as a number."""
+    """Return a schema of pydantic's core that converts neither; a text such as "3" is still taken as a number."""
     if isinstance(schema, list):
         return [exact(one) for one in schema]
     if not isinstance(schema, dict):

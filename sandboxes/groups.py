@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def each(groups: AsyncGenerator[Sequence[T], None]) -> AsyncGenerator[T, None]:
-    """The members of the groups, one by one. Closing it closes `groups`."""
+    """Yield the members of the groups, one by one. Closing it closes `groups`."""
     async with aclosing(groups):
         async for group in groups:
             for one in group:
@@ -20,7 +20,7 @@ async def each(groups: AsyncGenerator[Sequence[T], None]) -> AsyncGenerator[T, N
 
 
 def one_by_one(grouped: Callable[P, AsyncGenerator[Sequence[T], None]]) -> Callable[P, AsyncGenerator[T, None]]:
-    """The same function without groups."""
+    """Return the same function without groups."""
 
     @wraps(grouped)
     def single(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, None]:

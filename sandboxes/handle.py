@@ -7,7 +7,8 @@ import os
 
 def own_handle() -> int | None:
     """
-    A descriptor that becomes readable when this process has ended, to be closed by the caller; None if there is none.
+    Return a descriptor that becomes readable when this process has ended, to be closed by the caller; None if there is
+    none.
 
     The end of a pipe or socket does not show that: a child forked from this process may hold the other end too.
     """

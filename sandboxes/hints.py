@@ -37,7 +37,7 @@ WASM, BOX = Place("wasm"), Place()
 
 
 def place_of(language: Language, network: bool, env: Iterable[str]) -> Place:
-    """The place of a script in a process, here or on a provider's machine."""
+    """Return the place of a script in a process, here or on a provider's machine."""
     return Place("deno") if language == "typescript" else Place("box", network, tuple(env))
 
 
@@ -65,7 +65,7 @@ class _Row(NamedTuple):
 
 
 def next_step(failure: Failure, place: Place) -> str | None:
-    """The next step for a script's error, if there is one that is sure to help."""
+    """Return the next step for a script's error, if there is one that is sure to help."""
     if failure.missing is not None:
         return module_step(failure.missing, place)
     text = f"{failure.type}: {failure.message}"
@@ -84,7 +84,7 @@ def next_step(failure: Failure, place: Place) -> str | None:
 
 
 def module_step(module: str, place: Place = BOX) -> str | None:
-    """The next step for a module that was not found."""
+    """Return the next step for a module that was not found."""
     from sandboxes.packages import is_own_file, is_unknown, which_package  # here: only a failed import needs it
 
     top = module.partition(".")[0]
@@ -110,7 +110,9 @@ def module_step(module: str, place: Place = BOX) -> str | None:
 
 
 def unknown(modules: Sequence[str]) -> str:
-    """The next step for modules that may be files as well as packages: a registry's of their names are strangers'."""
+    """
+    Return the next step for modules that may be files as well as packages: a registry's of their names are strangers'.
+    """
     names = ", ".join(f"`{name}`" for name in modules)
     return (
         f"evalcell knows no package that brings {names}: if a file of yours is meant, copy what the script needs of it "
@@ -119,13 +121,13 @@ def unknown(modules: Sequence[str]) -> str:
 
 
 def declare(packages: Sequence[str]) -> str:
-    """The next step for packages that are to be installed."""
+    """Return the next step for packages that are to be installed."""
     names = json.dumps([*packages], ensure_ascii=False)
     return f"add `dependencies = {names}` to the script's header, or give {Setting('sandbox.packages', [*packages])}"
 
 
 def one_file(why: str) -> str:
-    """The next step for a script that imports a file."""
+    """Return the next step for a script that imports a file."""
     return f"{why}: a script is one file, so copy what it needs of it into the script"
 
 

@@ -15,7 +15,8 @@ class JsonText(str):
 
 def writer(*, ascii: bool, compact: bool, nan: bool, sort: bool = False) -> Callable[[Any], str]:
     """
-    An encoder like `json.dumps` with `ensure_ascii` and `allow_nan`; `compact` leaves out spaces, `sort` sorts keys.
+    Return an encoder like `json.dumps` with `ensure_ascii` and `allow_nan`; `compact` leaves out spaces, `sort` sorts
+    keys.
 
     It raises RecursionError for a value that contains itself.
     """

@@ -26,7 +26,8 @@ main(requests, replies, *sys.argv[2:])
 
 def command_of(program: str) -> list[str]:
     """
-    What starts a program whose names `requests` and `replies` are the descriptors of its standard input and output.
+    Return what starts a program whose names `requests` and `replies` are the descriptors of its standard input and
+    output.
 
     They are moved there before any line of others runs: a `sitecustomize` or a `.pth` file, which `-S` keeps until
     then, may print, read and start processes. Standard input is empty by then, and what is printed goes to standard
@@ -36,5 +37,5 @@ def command_of(program: str) -> list[str]:
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
-    """What starts a process that calls the module's `main` with these two descriptors and the arguments."""
+    """Return what starts a process that calls the module's `main` with these two descriptors and the arguments."""
     return [*command_of(_MODULE.replace("MODULE", module)), _FOLDER, *arguments]

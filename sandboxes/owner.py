@@ -11,17 +11,17 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def is_ours(found: os.stat_result) -> bool:
-    """Whether nobody else can have written it, except the system's own user, who can do anything."""
+    """Say whether nobody else can have written it, except the system's own user, who can do anything."""
     return not hasattr(os, "getuid") or (is_trusted(found) and not found.st_mode & OTHERS_WRITE)
 
 
 def is_trusted(found: os.stat_result) -> bool:
-    """Whether this user has it, or the system's own."""
+    """Say whether this user has it, or the system's own."""
     return found.st_uid in (os.getuid(), 0)
 
 
 def fault_above(path: Path) -> str | None:
-    """Who can exchange what is at the path through a folder above it; None if nobody can."""
+    """Return what lets others exchange what is at the path through a folder above it; None if nobody can."""
     for folder in dict.fromkeys((*path.absolute().parents, *path.resolve().parents)):
         try:
             found = folder.lstat()
@@ -38,7 +38,7 @@ def fault_above(path: Path) -> str | None:
 
 
 def belongs_to_another(folder: Path) -> bool:
-    """Whether it, or what is there of it, is neither this user's nor the system's."""
+    """Say whether it, or what is there of it, is neither this user's nor the system's."""
     there = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     return not _is_known(there.stat())
 
@@ -48,7 +48,7 @@ def _is_known(found: os.stat_result) -> bool:
 
 
 def open_ours(path: Path) -> int | None:
-    """A descriptor of a file, which is no link, and that nobody else can have written. Raises OSError."""
+    """Return a descriptor of a file, which is no link, and that nobody else can have written. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     found = os.fstat(descriptor)
     if stat.S_ISREG(found.st_mode) and is_ours(found):

@@ -6,7 +6,9 @@ import os
 
 
 def find_program(name: str) -> str | None:
-    """The absolute path of a program in the folders of PATH that are absolute; `.` and Windows' own folder are not."""
+    """
+    Return the absolute path of a program in the folders of PATH that are absolute; `.` and Windows' own folder are not.
+    """
     import shutil  # here: it takes long, and who has the program need not look for it
 
     folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(folder)]

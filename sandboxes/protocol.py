@@ -69,7 +69,7 @@ def longest(limits: Limits) -> int:
 
 
 def bounds(limits: Limits) -> CallBounds:
-    """The limits, as a supervisor keeps them."""
+    """Return the limits, as a supervisor keeps them."""
     return CallBounds(
         memory=limits.memory,
         output=limits.output,
@@ -82,13 +82,13 @@ def bounds(limits: Limits) -> CallBounds:
 
 
 def load_request(script: Script, limits: Limits) -> bytes:
-    """The request to load a script."""
+    """Return the request to load a script."""
     body = {"source": script.source, "entrypoint": script.entrypoint}
     return _write(body | {"seed": 0, "output": limits.output, "flood": limits.flood}).encode()
 
 
 def call_request(call: Call, limits: Limits) -> bytes | Execution:
-    """The request for a call, or its execution if the arguments are not JSON."""
+    """Return the request for a call, or its execution if the arguments are not JSON."""
     try:
         text, end = _write({"arguments": call.arguments, "seed": call.seed}), _end(limits.output, limits.result)
         return f'{{"positional":[{",".join(map(_json, call.positional))}],{text[1:-1]},{end}'.encode()
@@ -116,7 +116,7 @@ def execution(
     deaths: Mapping[str, Death] = DEATHS,
     place: Place = BOX,
 ) -> Execution:
-    """The execution of a call, or of loading. `place` is where it ran, for the next step after an error."""
+    """Return the execution of a call, or of loading. `place` is where it ran, for the next step after an error."""
     loading = loading or raw.loading
     if raw.how == "timeout":
         told = f"the call took longer than {limits.timeout:g} s; raise {Setting('limits.timeout')}, or do less"

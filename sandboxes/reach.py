@@ -66,7 +66,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 def reach(script: Script, isolation: Isolation) -> str:
     """
-    What in it could reach the process that holds it; empty if there is nothing.
+    Return what in it could reach the process that holds it; empty if there is nothing.
 
     With isolation `batch` nothing counts: a script has power over the rows of its own batch anyway.
     """

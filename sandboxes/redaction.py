@@ -19,7 +19,7 @@ SHORTEST = 4
 
 
 def maskable(value: str) -> bool:
-    """Whether `Masks` hides the value. Users must be warned about others."""
+    """Say whether `Masks` hides the value. Users must be warned about others."""
     return len(value) >= SHORTEST
 
 
@@ -53,7 +53,7 @@ class Masks:
 
     def execution(self, execution: Execution) -> Execution:
         """
-        The execution with the values masked in the result, at any depth and in keys too, in the error and in the
+        Return the execution with the values masked in the result, at any depth and in keys too, in the error and in the
         output.
         """
         if not self._texts:

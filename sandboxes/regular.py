@@ -14,7 +14,7 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
-    """At most this many bytes of a regular file. Raises as `open_regular`."""
+    """Read at most this many bytes of a regular file. Raises as `open_regular`."""
     with open_regular(path) as file:
         return file.read(most)
 

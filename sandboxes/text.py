@@ -2,7 +2,7 @@
 
 
 def clean(text: str, most: int | None = None) -> str:
-    """The text with lone surrogates as U+FFFD, cut with a mark after `most` characters."""
+    """Return the text with lone surrogates as U+FFFD, cut with a mark after `most` characters."""
     if most is not None and len(text) > most:
         text = text[: max(0, most - 1)] + "…"
     try:

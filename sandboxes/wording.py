@@ -52,7 +52,7 @@ class Message:
 
 
 def settings_of(error: object) -> Iterator[Setting]:
-    """The settings of which an error speaks, or what it was made from."""
+    """Yield the settings of which an error speaks, or what it was made from."""
     if isinstance(error, Setting):
         yield error
     elif isinstance(error, Message):
@@ -63,17 +63,19 @@ def settings_of(error: object) -> Iterator[Setting]:
 
 
 def setting_of(error: BaseException) -> str | None:
-    """The name of the first setting of which an error speaks."""
+    """Return the name of the first setting of which an error speaks."""
     return next((one.name for one in settings_of(error)), None)
 
 
 def plain_words(name: str, value: Any) -> str | None:
-    """What everybody calls it; None for what is a setting of each door's own."""
+    """Return what everybody calls it; None for what is a setting of each door's own."""
     return _PLAIN[name].format(value) if isinstance(value, str) and name in _PLAIN else None
 
 
 def python_words(name: str, value: Any) -> str:
-    """As an argument or a field: `Limits(timeout=…)`, `SandboxConfig(network=True)`, `encoding="cp1252"`."""
+    """
+    Name a setting as an argument or a field: `Limits(timeout=…)`, `SandboxConfig(network=True)`, `encoding="cp1252"`.
+    """
     if (plain := plain_words(name, value)) is not None:
         return plain
     if name in _PYTHON:
@@ -85,7 +87,7 @@ def python_words(name: str, value: Any) -> str:
 
 
 def json_literal(value: Any) -> str:
-    """A value as JSON writes it; what is yet to be filled in as an ellipsis."""
+    """Return a value as JSON writes it; what is yet to be filled in as an ellipsis."""
     import json  # here and not for a message that proposes nothing
 
     return json.dumps(value, ensure_ascii=False, default=lambda _: "\u2026").replace('"\u2026"', "\u2026")

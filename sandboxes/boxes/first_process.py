@@ -63,7 +63,7 @@ class FirstProcess:
         return self._process.pid
 
     async def last_words(self) -> str:
-        """The last line that it printed, after waiting a short time for its end."""
+        """Return the last line that it printed, after waiting a short time for its end."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await self.exit()

@@ -34,14 +34,17 @@ class Holder(ABC):
         self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
-        The results of the requests, in order, as soon as they are known, in groups of those that are there together;
-        with `shared` they share a state, while it lives.
+        Return the results of the requests, in order, as soon as they are known, in groups of those that are there
+        together; with `shared` they share a state, while it lives.
 
         Ends early when it is no longer `alive`; another one must do the rest. The result `lost` has a reason that is
-        not the script's, and comes alone. Raises SandboxLostError.
+        not the script's, and comes alone.
 
         The run `after` it may be begun before the last results are told, if state is shared; `run` of the same requests
         goes on with it, and `abandon` stops it.
+
+        Raises:
+            SandboxLostError: The sandbox died.
         """
 
     async def abandon(self) -> None:  # noqa: B027  (few begin a run in advance)

@@ -137,10 +137,12 @@ class View(Model):
 
 def view(python: Path | None = None) -> View:
     """
-    The view of an interpreter, found by running it once and kept in the cache folder.
+    Return the view of an interpreter, found by running it once and kept in the cache folder.
 
-    By default of the one that runs this, outside any virtual environment. Raises SandboxUnavailableError if it does not
-    run.
+    By default of the one that runs this, outside any virtual environment.
+
+    Raises:
+        SandboxUnavailableError: If it does not run.
     """
     path = os.path.realpath(python or base_python())
     kept = get_or_build("process", _key(path), ".json", lambda: _find_view(path).model_dump_json().encode())
@@ -148,18 +150,21 @@ def view(python: Path | None = None) -> View:
 
 
 def base_python() -> Path:
-    """The interpreter that runs this, outside any virtual environment, with links resolved."""
+    """Return the interpreter that runs this, outside any virtual environment, with links resolved."""
     return Path(getattr(sys, "_base_executable", None) or sys.executable).resolve()
 
 
 def for_network() -> dict[str, str]:
-    """Files to resolve names and check certificates: the path where they are looked for -> the file or folder."""
+    """
+    Return files to resolve names and check certificates: the path where they are looked for -> the file or folder.
+    """
     return {path: os.path.realpath(path) for path in NETWORK if os.path.exists(path)}
 
 
 def reachable(path: str, uid: int = 65519, gid: int | None = None) -> bool:
     """
-    Whether a user of no other group may enter all folders above `path` and read it; for a folder, list and enter it.
+    Say whether a user of no other group may enter all folders above `path` and read it; for a folder, list and enter
+    it.
 
     Access control lists are ignored. By default for a user that owns nothing.
     """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 def abi() -> int:
-    """The version of Landlock; 0 if there is none."""
+    """Return the version of Landlock; 0 if there is none."""
     from sandboxes.guest.box import confine
 
     return confine.landlock_abi()
 
 
 def has_scopes() -> bool:
-    """Whether Landlock keeps signals and abstract sockets in."""
+    """Say whether Landlock keeps signals and abstract sockets in."""
     from sandboxes.guest.box import confine
 
     return abi() >= confine.SCOPES

@@ -80,7 +80,7 @@ class Inner:
     """Whether it has a folder to write to, if the tier has one."""
 
     def arguments(self, package: str) -> tuple[str, str]:
-        """Arguments for Python, where the folder `package` is `guest`."""
+        """Return the arguments for Python, where the folder `package` is `guest`."""
         return f"{package}/box/boot.py", self.module
 
 
@@ -124,7 +124,8 @@ def plan(tier: Tier, setup: BoxSetup, bwrap: str | None, pipes: Path | None = No
     """
     Plan a box. `pipes` is a folder of the host with named pipes, and maybe files, that the box may open.
 
-    Raises SandboxUnavailableError for an unknown processor, and for a Python that scripts could not see.
+    Raises:
+        SandboxUnavailableError: For an unknown processor, and for a Python that scripts could not see.
     """
     _compile_guest(setup.inner)
     return _own_root(setup, bwrap or "bwrap", pipes) if tier == "A" else _same_root(tier, setup, pipes)

@@ -48,7 +48,7 @@ class MemoryWatch:
         self._idle = True
 
     async def excess(self) -> str:
-        """What there is too much of at this moment, or nothing."""
+        """Return what there is too much of at this moment, or nothing."""
         try:
             return await asyncio.to_thread(self._excess)
         except RuntimeError:  # no room for the thread, but somebody has to look

@@ -41,10 +41,10 @@ class Holders(Protocol):
     async def holder(self) -> Holder: ...
 
     def request(self, call: Call, limits: Limits) -> bytes | Execution:
-        """The request for a call, or the call's execution if it cannot be sent."""
+        """Return the request for a call, or the call's execution if it cannot be sent."""
 
     def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-        """The execution, ready for the user."""
+        """Return the execution, ready for the user."""
 
 
 class BoxedProgram(GroupedProgram):

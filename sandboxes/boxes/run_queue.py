@@ -63,7 +63,9 @@ class RunQueue(Generic[L]):
             raise
 
     def following(self, turn: RunSlot[L]) -> Sequence[bytes]:
-        """The requests of the turn that will have this one's lane, with the same limits; empty if there is none."""
+        """
+        Return the requests of the turn that will have this one's lane, with the same limits; empty if there is none.
+        """
         found = self._next(turn.lane)
         if found is None or found.limits != turn.limits:
             return ()

@@ -106,7 +106,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
             self.warn(tiers.weak_tier_warning(self._active.tier, self._active.refused))
 
     async def box(self) -> B:
-        """A box without a script, ready for one."""
+        """Return a box without a script, ready for one."""
         if self._active is None:
             raise SandboxError(f"the {self.name} sandbox is not open; use it as `async with sandbox:`")
         while self._spare:
@@ -117,7 +117,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
         return box
 
     async def holder(self) -> Holder:
-        """What a script is loaded in."""
+        """Return what a script is loaded in."""
         return await self.box()
 
     def _keep(self, box: B) -> None:
@@ -135,11 +135,11 @@ class BoxedSandbox(Sandbox, Generic[B]):
         return program
 
     def request(self, call: Call, limits: Limits) -> bytes | Execution:
-        """The request for a call, or the call's execution if it cannot be sent."""
+        """Return the request for a call, or the call's execution if it cannot be sent."""
         return protocol.call_request(call, limits)
 
     def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-        """The execution, ready for the user."""
+        """Return the execution, ready for the user."""
         place = place_of(self.language, self.config.network, self.config.env)
         return protocol.execution(raw, limits, entrypoint, loading=loading, deaths=tiers.DEATHS_HERE, place=place)
 

@@ -125,7 +125,7 @@ _TCP, _UDP = 6, 17
 
 def program(machine: str, *, network: bool, metadata: bool, starts: bool = False) -> bytes:
     """
-    The filter for one kind of machine, as `uname -m` names it, ready for `sock_fprog`.
+    Return the filter for one kind of machine, as `uname -m` names it, ready for `sock_fprog`.
 
     Refused calls fail with EPERM; those that make a connection with EACCES; `clone3`, whose flags cannot be read here,
     and numbers that are unknown or of the x32 kind with ENOSYS, to which C libraries respond with an older call.
@@ -134,7 +134,8 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
     that share the host's files. `starts` allows `execve`, for boxes whose inner process becomes another program; the
     file system decides which.
 
-    Raises SandboxUnavailableError for a machine whose numbers are not known here.
+    Raises:
+        SandboxUnavailableError: For a machine whose numbers are not known here.
     """
     if machine not in _MACHINES:
         raise SandboxUnavailableError(

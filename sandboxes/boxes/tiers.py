@@ -73,7 +73,7 @@ class ActiveTier(Generic[B]):
 
 async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) -> ActiveTier[B]:
     """
-    A first box in the wanted tier, or in the strongest that works.
+    Return a first box in the wanted tier, or in the strongest that works.
 
     Tier C only if `weak` allows it. Raises SandboxUnavailableError, which names the backend and a reason for each tier.
     """
@@ -139,7 +139,9 @@ async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
 
 
 def reload_warning(left: Iterable[str], isolation: Isolation, script: Script) -> str:
-    """The warning that a script is loaded again for each call or batch; with nothing `left` it could reach too far."""
+    """
+    Return the warning that a script is loaded again for each call or batch; with nothing `left` it could reach too far.
+    """
     again = f"so it is loaded again for each {'row' if isolation == 'call' else 'batch'}"
     if found := " and ".join(words for name, words in LEFTOVERS.items() if name in left):
         step = f"move that into {script.entrypoint} to be faster, unless a package does it that the script imports"
@@ -163,7 +165,7 @@ def refuse_platform(name: str, weak: bool) -> None:
 
 
 def no_tier_message(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:
-    """The message that no tier works, or only one that is not allowed."""
+    """Return the message that no tier works, or only one that is not allowed."""
     reasons = "; ".join(f"tier {tier}: {why}" for tier, why in refused.items())
     if wanted is not None:
         return f"the {name} sandbox cannot start in tier {wanted} here ({reasons or 'not on this platform'})"

@@ -33,9 +33,13 @@ _AUTHENTICATION = {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}
 
 def address_of(on: str) -> str | None:
     """
-    The address of a cluster that was named: `ray`, `ray://HOST:PORT`. None: a cluster of this machine is started.
+    Return the address of a cluster that was named: `ray`, `ray://HOST:PORT`. None: a cluster of this machine is
+    started.
 
-    `ray` is the cluster of RAY_ADDRESS, if that is set. Raises UnsupportedConfigError.
+    `ray` is the cluster of RAY_ADDRESS, if that is set.
+
+    Raises:
+        UnsupportedConfigError: The sandbox cannot do what is asked for.
     """
     if on == "ray":
         address = os.environ.get(ADDRESS)
@@ -51,9 +55,12 @@ def address_of(on: str) -> str | None:
 
 def import_ray(*, local: bool) -> Any:
     """
-    Ray, told to be quiet before it is imported. Raises SandboxUnavailableError if it is not installed.
+    Ray, told to be quiet before it is imported.
 
     A `local` cluster has a token of its own; without, Ray writes one to the user's home.
+
+    Raises:
+        SandboxUnavailableError: If it is not installed.
     """
     settings = dict(_SETTINGS)
     if local and "ray" not in sys.modules and not os.environ.keys() & _AUTHENTICATION:

@@ -26,7 +26,7 @@ _SHORT = 60  # characters of a fact in a message
 
 
 def facts() -> Facts:
-    """Where this process runs, and which versions it has."""
+    """Return where this process runs, and which versions it has."""
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -37,7 +37,7 @@ def facts() -> Facts:
 
 
 def place(theirs: Facts) -> str:
-    """Where a worker is, for people. One whose evalcell is older may not say."""
+    """Return where a worker is, for people. One whose evalcell is older may not say."""
     return f"{theirs.get('host', 'an unknown node')}, process {theirs.get('pid', 'unknown')}"
 
 

@@ -18,7 +18,7 @@ _MOST = 64 << 20  # bytes of all files that travel
 
 
 def read_files(files: dict[str, str]) -> dict[str, bytes]:
-    """The files' contents. Raises UnsupportedConfigError."""
+    """Return the files' contents. Raises UnsupportedConfigError."""
     found, left = {}, _MOST
     for name, path in files.items():
         try:

@@ -54,7 +54,11 @@ async def ask(
     arguments: Sequence[Any],
     lose: Callable[[], None],
 ) -> Any:
-    """A worker's reply. Cancelling it stops what it does there. Raises WorkerDiedError, SandboxUnavailableError."""
+    """
+    Return a worker's reply.
+
+    Cancelling it stops what it does there. Raises WorkerDiedError, SandboxUnavailableError.
+    """
     errors = ray.exceptions
     full = (errors.ObjectStoreFullError, errors.OutOfDiskError)
     try:
@@ -107,6 +111,6 @@ def _cannot(member: Member, error: BaseException) -> str:
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of an error, on one line and not long."""
+    """Return the last line of an error, on one line and not long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1][:300] if lines else type(error).__name__

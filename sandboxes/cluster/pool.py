@@ -60,8 +60,11 @@ class Workers:
         """
         Start so many workers; the facts of all of them. Those that the cluster has no room for join later.
 
-        The first resolves the packages, and the others install its lock. Raises SandboxUnavailableError if one cannot
-        start, or differs from the others in what decides scores. For one that dies meanwhile, another one is started.
+        The first resolves the packages, and the others install its lock. For one that dies meanwhile, another one is
+        started.
+
+        Raises:
+            SandboxUnavailableError: If one cannot start, or differs from the others in what decides scores.
         """
         self.places = count
         # Kept once by the cluster, and once more by each node that has a worker.
@@ -161,11 +164,14 @@ class Workers:
 
     async def run(self, number: int, calls: bytes, rows: int, limits: Limits) -> bytes:
         """
-        A free worker's reply to a batch. If that one dies, it is replaced, and the batch goes to another, once.
+        Return a free worker's reply to a batch. If that one dies, it is replaced, and the batch goes to another, once.
 
         A batch that takes much longer than others is tried by another worker, too, and the first reply counts: the
-        machine may be slow. Not so with the network, where a row could do something twice. Raises SandboxLostError if
-        a second worker dies, and SandboxUnavailableError where none is left for a while.
+        machine may be slow. Not so with the network, where a row could do something twice.
+
+        Raises:
+            SandboxLostError: If a second worker dies.
+            SandboxUnavailableError: Where none is left for a while.
         """
         with contextlib.suppress(WorkerDiedError):
             return await self._first_reply(number, calls, rows, limits)
@@ -264,7 +270,7 @@ class Workers:
         return reply
 
     async def more(self, number: str) -> bytes:
-        """The next part of a worker's reply. Raises SandboxLostError if it died meanwhile."""
+        """Return the next part of a worker's reply. Raises SandboxLostError if it died meanwhile."""
         member = self._unfinished.pop(number)
         try:
             reply: bytes = await self._ask(member, member.actor.more, None, number)
@@ -314,7 +320,7 @@ class Races(Generic[T]):
         allowed: Callable[[], bool],
     ) -> T:
         """
-        The result of the work. After `patience` seconds, as soon as it is `allowed`, it is done `again` beside.
+        Return the result of the work. After `patience` seconds, as soon as it is `allowed`, it is done `again` beside.
 
         Raises what the first one does, if none has a result. Being cancelled, it stops both, and waits for that.
         """

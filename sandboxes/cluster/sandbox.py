@@ -144,10 +144,11 @@ class ClusterSandbox(Sandbox):
 
 def on_cluster(config: SandboxConfig, on: str) -> Sandbox:
     """
-    The config's sandbox on a cluster: `ray`, or `ray://HOST:PORT`. `jobs` is the number of workers, by default one a
-    processor.
+    Return the config's sandbox on a cluster: `ray`, or `ray://HOST:PORT`. `jobs` is the number of workers, by default
+    one a processor.
 
-    Raises UnsupportedConfigError for what is no cluster, for a sandbox of a provider, and as the sandbox itself does.
+    Raises:
+        UnsupportedConfigError: For what is no cluster, for a sandbox of a provider, and as the sandbox itself does.
     """
     inner = find(config.backend)
     if inner.capabilities.elsewhere:

@@ -43,20 +43,20 @@ class Schedule:
         self._copies = 0
 
     def join(self, worker: Turn) -> None:
-        """A worker is there."""
+        """Add a worker that is there."""
         self._workers += 1
         self._free[worker.busy][worker] = None
         self._grant()
 
     def part(self, worker: Turn) -> None:
-        """A worker is gone. What it has is given back all the same."""
+        """Remove a worker that is gone. What it has is given back all the same."""
         self._workers -= 1
         if worker.busy < AHEAD:
             self._free[worker.busy].pop(worker, None)
 
     async def take(self, other: Turn | None = None) -> Turn:
         """
-        A worker; give it back with `leave`. With `other` it is not that one, and this batch is the next.
+        Return a worker; give it back with `leave`. With `other` it is not that one, and this batch is the next.
 
         Waits for as long as there is none.
         """
@@ -75,12 +75,12 @@ class Schedule:
         return found
 
     def leave(self, worker: Turn) -> None:
-        """A worker has one batch less."""
+        """Count one batch less for a worker."""
         self._move(worker, -1)
         self._grant()
 
     def took(self, rows: int, seconds: float) -> None:
-        """A batch of so many rows took a worker so long."""
+        """Note how long a batch of so many rows took a worker."""
         self._seconds.append(seconds / rows)
         self._row = median(self._seconds)
         self._batch = seconds
@@ -92,12 +92,12 @@ class Schedule:
         return max(_LEAST, _PATIENCE * self._row * rows) * max(1, queued)
 
     def may_copy(self) -> bool:
-        """Whether a batch may be tried by another worker, too: few are, while others have not been tried at all."""
+        """Say whether a batch may be tried by another worker, too: few are, while others have not been tried at all."""
         return not self._waiting or self._copies * _COPIES < self._workers
 
     @contextmanager
     def copy(self) -> Iterator[None]:
-        """A batch is tried by another worker, too."""
+        """Note that a batch is tried by another worker, too."""
         self._copies += 1
         try:
             yield

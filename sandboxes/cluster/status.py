@@ -79,7 +79,9 @@ async def look(on: str = "ray") -> ClusterStatus:
     """
     Look at a cluster: `ray`, the one of RAY_ADDRESS, or `ray://HOST:PORT`. Starts nothing that stays.
 
-    Raises SandboxUnavailableError if there is none, and UnsupportedConfigError for what is no cluster.
+    Raises:
+        SandboxUnavailableError: If there is none.
+        UnsupportedConfigError: For what is no cluster.
     """
     address = address_of(on)
     if address is None:
@@ -198,7 +200,7 @@ def _differences(nodes: Sequence[NodeStatus]) -> Iterable[str]:
 
 
 def node_facts() -> Facts:
-    """Versions, room in /dev/shm, and of each sandbox whether it works and how; data alone."""
+    """Return versions, room in /dev/shm, and of each sandbox whether it works and how; data alone."""
     found: Facts = {**facts(), "shm": None, "works": {}, "fails": {}}
     if hasattr(os, "statvfs") and os.path.isdir("/dev/shm"):
         room = os.statvfs("/dev/shm")

@@ -46,7 +46,7 @@ class NodeWorker:
         self._words = python_words
 
     async def hello(self) -> Reply:
-        """Which versions this node has."""
+        """Return which versions this node has."""
         return facts()
 
     async def open(self, config: bytes, files: dict[str, bytes], variables: dict[str, str]) -> Reply:
@@ -94,7 +94,7 @@ class NodeWorker:
         return await self._part(self._programs[number].run(calls_of(calls), Limits.model_validate(limits)))
 
     async def more(self, number: str) -> Part:
-        """The next part of a reply."""
+        """Return the next part of a reply."""
         return await self._part(self._unfinished.pop(number))
 
     async def _part(self, executions: AsyncIterator[Execution]) -> Part:
@@ -131,7 +131,7 @@ class NodeWorker:
             await _closed(executions)
 
     async def status(self) -> Reply:
-        """What it does, for `evalcell cluster`."""
+        """Return what it does, for `evalcell cluster`."""
         return self._activity.status(None if self._sandbox is None else self._sandbox.identity)
 
     async def forget(self, number: int) -> None:
@@ -158,14 +158,14 @@ async def _closed(executions: AsyncIterator[Execution]) -> None:
 
 
 def pack_execution(execution: Execution) -> list[Any] | dict[str, Any]:
-    """An execution as JSON for `unpacked`: what most rows have is short."""
+    """Return an execution as JSON for `unpacked`: what most rows have is short."""
     if execution.status == "ok" and not (execution.error or execution.output or execution.truncated):
         return [execution.call, execution.duration, execution.value]
     return _data(execution)
 
 
 def unpack_execution(values: Any) -> Execution:
-    """An execution that was `packed`. Raises pydantic's ValidationError."""
+    """Return an execution that was `packed`. Raises pydantic's ValidationError."""
     if type(values) is list and len(values) == 3:
         call, duration, value = values
         if type(call) is int and type(duration) is float:
@@ -255,13 +255,13 @@ class Budget:
 
 
 def calls_of(piece: bytes) -> list[Call]:
-    """The calls of one part."""
+    """Return the calls of one part."""
     values = ({"id": n, "arguments": a, "positional": p, "seed": seed} for n, a, p, seed in pickle.loads(piece))
     return [Call.trusted(each) for each in values]
 
 
 def pieces(calls: Sequence[Call], *, divisible: bool) -> list[tuple[bytes, int]]:
-    """Calls as bytes, and how many each part has: one part, or more where they are large and may be divided."""
+    """Return calls as bytes, and how many each part has: one part, or more where they are large and may be divided."""
     # As plain values: models take four times as long, and so much room that Ray would put a batch into shared memory.
     values = [(call.id, call.arguments, call.positional, call.seed) for call in calls]
     whole = pickle.dumps(values, pickle.HIGHEST_PROTOCOL)

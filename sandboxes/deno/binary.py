@@ -20,7 +20,7 @@ _SECONDS = 20
 
 def find_deno() -> str:
     """
-    The path of the executable: that in EVALCELL_DENO, else that of the package `deno`.
+    Return the path of the executable: that in EVALCELL_DENO, else that of the package `deno`.
 
     Raises SandboxUnavailableError, which says what to install or set.
     """
@@ -45,9 +45,10 @@ def find_deno() -> str:
 
 def requirement() -> str:
     """
-    The requirement that installs the same Deno on another machine.
+    Return the requirement that installs the same Deno on another machine.
 
-    Raises SandboxUnavailableError if the package `deno` is not installed here.
+    Raises:
+        SandboxUnavailableError: If the package `deno` is not installed here.
     """
     try:
         return f"deno=={metadata.version('deno')}"
@@ -59,7 +60,7 @@ def requirement() -> str:
 
 @cache
 def version(program: str) -> str:
-    """Deno's version, such as `2.9.8`, read once. Raises SandboxUnavailableError if it does not start."""
+    """Return Deno's version, such as `2.9.8`, read once. Raises SandboxUnavailableError if it does not start."""
     variables = {"DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1", "DENO_DIR": os.devnull, "HOME": os.devnull}
     try:
         done = subprocess.run([program, "--version"], env=variables, capture_output=True, timeout=_SECONDS, check=True)

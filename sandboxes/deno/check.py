@@ -46,9 +46,10 @@ class TypeCheckBox(FolderBox):
 
     async def problems(self, seconds: float) -> list[Problem]:
         """
-        The compiler's problems, at most `MOST`.
+        Return the compiler's problems, at most `MOST`.
 
-        Raises SandboxLostError if it does not start, or takes too long or too much memory.
+        Raises:
+            SandboxLostError: If it does not start, or takes too long or too much memory.
         """
         printed = PrintedOutput(self.wake, OUTPUT_BYTES, 1 << 62)
         folder = self._plan.boot["pipes"]

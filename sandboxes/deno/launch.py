@@ -46,7 +46,7 @@ def _text(name: str) -> str:
 
 def arguments(pipes: str, memory: int) -> list[str]:
     """
-    Deno's command line. The main module is passed as text, since the user of Deno may not be able to read its file.
+    Return Deno's command line. The main module is text, since the user of Deno may not be able to read its file.
 
     `pipes` is the folder with the two named pipes; `memory` the bytes that the script may use.
     """
@@ -66,13 +66,13 @@ def arguments(pipes: str, memory: int) -> list[str]:
 
 
 def load_request(script: Script) -> bytes:
-    """The first message to main.js."""
+    """Return the first message to main.js."""
     wanted = {"source": script.source, "entrypoint": script.entrypoint}
     return json.dumps(wanted | {"boot": _text("worker.js"), "seed": 0}).encode()
 
 
 def with_seed(call: Call) -> Call:
-    """The call with a seed that a JavaScript number can hold."""
+    """Return the call with a seed that a JavaScript number can hold."""
     if call.seed is None:
         return call
     digest = hashlib.blake2b(str(call.seed).encode(), digest_size=6).digest()
@@ -80,7 +80,7 @@ def with_seed(call: Call) -> Call:
 
 
 def explain(execution: Execution) -> Execution:
-    """The execution with a next step if an import failed."""
+    """Return the execution with a next step if an import failed."""
     error = execution.error
     if error is None or execution.status != "error":
         return execution

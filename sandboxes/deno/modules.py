@@ -29,7 +29,7 @@ PURE = """
 
 
 def import_problem(specifier: str) -> str | None:
-    """Why a script cannot import this, and what to do. None: it can."""
+    """Return why a script cannot import this, and what to do. None: it can."""
     if specifier.startswith((".", "/", "file:")):
         return "a script is one file, so copy what it needs of that one into the script"
     scheme, colon, name = specifier.partition(":")

@@ -69,15 +69,15 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         return StandbyHolder(await self.box(), self.box, alternate=self.isolation == "call")
 
     def request(self, call: Call, limits: Limits) -> bytes | Execution:
-        """The request for a call, with a seed that a JavaScript number can hold."""
+        """Return the request for a call, with a seed that a JavaScript number can hold."""
         return super().request(with_seed(call), limits)
 
     def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-        """The execution, with a next step if an import failed."""
+        """Return the execution, with a next step if an import failed."""
         return explain(super().execution(raw, limits, entrypoint, loading))
 
     async def problems(self, source: str, seconds: float = 60) -> list[Problem]:
-        """The script's type errors, by strict rules."""
+        """Return the script's type errors, by strict rules."""
         if self._active is None:
             raise SandboxError("the deno sandbox is not open; use it as `async with sandbox:`")
         setup = await asyncio.to_thread(_guest_files)

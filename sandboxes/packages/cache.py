@@ -48,7 +48,7 @@ class PruneResult(Model):
 
 
 def entries() -> list[CacheEntry]:
-    """All entries of the cache, the largest first. Lock files are left out."""
+    """Return all entries of the cache, the largest first. Lock files are left out."""
     try:
         folders = [place for place in cache_dir().iterdir() if place.is_dir() and not place.is_symlink()]
     except OSError:

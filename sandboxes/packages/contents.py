@@ -30,7 +30,7 @@ class Contents(Model):
     """SHA-256 of their names and bytes."""
 
     def are_in(self, folder: Path) -> bool:
-        """Whether the folder still holds them. Files are read only if their times differ, as in a copy."""
+        """Say whether the folder still holds them. Files are read only if their times differ, as in a copy."""
         try:
             files = _files(folder)
             if sum(file.bytes for file in files) != self.bytes:

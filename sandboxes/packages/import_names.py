@@ -156,7 +156,7 @@ _BY_NAME = {re.sub(r"[-_.]+", "_", name.lower()): name for name in _OTHERS} | {
 
 def which_package(module: str) -> str:
     """
-    The distribution to install for `import module`; empty for one that is not known.
+    Return the distribution to install for `import module`; empty for one that is not known.
 
     A registry has a stranger's package for most names that a file can have, so a module's name alone proposes none.
     """
@@ -167,14 +167,14 @@ def which_package(module: str) -> str:
 
 
 def is_unknown(module: str) -> bool:
-    """Whether a module may be a package as well as a file of the user's own."""
+    """Say whether a module may be a package as well as a file of the user's own."""
     top = module.partition(".")[0]
     known = top in sys.stdlib_module_names or is_own_file(top) or which_package(module)
     return not known and _NAME.fullmatch(top) is not None
 
 
 def likely_package(name: str) -> str:
-    """The distribution that is meant by a name that no index has; empty if none is likely."""
+    """Return the distribution that is meant by a name that no index has; empty if none is likely."""
     modules = {module.lower().replace("_", "-"): found for module, found in DISTRIBUTIONS.items()}
     plain = re.sub(r"[-_.]+", "-", name.lower())
     if plain in modules:
@@ -185,6 +185,6 @@ def likely_package(name: str) -> str:
 
 
 def is_own_file(module: str) -> bool:
-    """Whether a module of this name is a file of the user's own rather than a package."""
+    """Say whether a module of this name is a file of the user's own rather than a package."""
     top = module.partition(".")[0].lower()
     return top in GENERIC or _OWN.fullmatch(top) is not None

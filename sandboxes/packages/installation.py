@@ -48,9 +48,12 @@ async def install(lock: Lock, python: Path, *, say: Say, deadline: float) -> Pat
     """
     Return the folder with the locked packages for `python`; install them first if it is missing.
 
-    It is byte-compiled, readable by everyone, writable by its owner alone, and not deleted while this process lives.
-    No code of the packages runs. `say` and `deadline` are as in `resolve`. Raises UnsupportedConfigError if the lock
-    does not fit `python` or the index's files, SandboxUnavailableError if installing fails for another reason.
+    It is byte-compiled, readable by everyone, writable by its owner alone, and not deleted while this process lives. No
+    code of the packages runs. `say` and `deadline` are as in `resolve`.
+
+    Raises:
+        UnsupportedConfigError: If the lock does not fit `python` or the index's files.
+        SandboxUnavailableError: If installing fails for another reason.
     """
     folder = private_dir(private_dir(cache_dir()) / PACKAGES)
     try:
@@ -73,7 +76,7 @@ async def install(lock: Lock, python: Path, *, say: Say, deadline: float) -> Pat
 
 
 def read_marker(place: Path) -> InstallationRecord | None:
-    """The description of a complete installation; None if it is incomplete or not ours."""
+    """Return the description of a complete installation; None if it is incomplete or not ours."""
     try:
         fd = os.open(place / MARKER, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(fd, "rb") as file:

@@ -10,7 +10,7 @@ import sysconfig
 
 
 def facts() -> dict[str, str]:
-    """The properties of the Python that runs this."""
+    """Return the properties of the Python that runs this."""
     return {
         "tag": str(sys.implementation.cache_tag) + getattr(sys, "abiflags", ""),
         "name": f"{platform.python_implementation()} {platform.python_version()}",

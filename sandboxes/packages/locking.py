@@ -48,7 +48,7 @@ async def work_folder(folder: Path, key: str, *, say: Say, deadline: float) -> A
 
 
 def key_of(name: str) -> str:
-    """The key in a file's or folder's name: `KEY`, `KEY-DIGEST.suffix` or `.unfinished-KEY-any`."""
+    """Return the key in a file's or folder's name: `KEY`, `KEY-DIGEST.suffix` or `.unfinished-KEY-any`."""
     whole = name.removeprefix(UNFINISHED_PREFIX)
     return whole.rpartition("-")[0] or whole
 
@@ -95,7 +95,7 @@ def use(marker: Path) -> bool:
 
 @contextlib.contextmanager
 def share_lock(marker: Path) -> Iterator[bool]:
-    """`use` it until the block ends."""
+    """Use it until the block ends."""
     fd = _open_shared(marker)
     try:
         yield fd is not None
@@ -121,7 +121,7 @@ def _open_shared(marker: Path) -> int | None:
 
 @contextlib.contextmanager
 def exclusive(marker: Path) -> Iterator[bool]:
-    """Whether nobody uses the entry; until the block ends, nobody can begin to."""
+    """Say whether nobody uses the entry; until the block ends, nobody can begin to."""
     try:
         fd = os.open(marker, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
@@ -134,7 +134,7 @@ def exclusive(marker: Path) -> Iterator[bool]:
 
 
 def age(path: Path) -> float:
-    """Seconds since it was last used."""
+    """Return the seconds since it was last used."""
     return time.time() - path.lstat().st_mtime
 
 

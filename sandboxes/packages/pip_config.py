@@ -43,7 +43,7 @@ class PipSetting(NamedTuple):
 
 
 def read_pip(own: Mapping[str, str]) -> dict[str, PipSetting]:
-    """The settings by their names in `pip.conf`; `own` is the environment. Raises UnsupportedConfigError."""
+    """Return the settings by their names in `pip.conf`; `own` is the environment. Raises UnsupportedConfigError."""
     found: dict[str, dict[str, PipSetting]] = {"global": {}, "install": {}}
     for file in _files(own):
         parser = configparser.RawConfigParser(strict=False)
@@ -64,7 +64,7 @@ def read_pip(own: Mapping[str, str]) -> dict[str, PipSetting]:
 
 
 def index_config(pip: Mapping[str, PipSetting]) -> dict[str, Any]:
-    """The indexes as uv's configuration."""
+    """Return the indexes as uv's configuration."""
     config: dict[str, Any] = {}
     here = Path.cwd()
     if "index-url" in pip:

@@ -35,8 +35,11 @@ def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tup
     """
     Return the requirements in normal form and in order, each once.
 
-    Messages name `where` as their source. Raises UnsupportedConfigError for anything but names, extras, versions
-    and markers: installers would follow the paths, URLs and options of an untrusted script.
+    Messages name `where` as their source.
+
+    Raises:
+        UnsupportedConfigError: For anything but names, extras, versions and markers: installers would follow the paths,
+            URLs and options of an untrusted script.
     """
     found: dict[str, None] = {}
     for count, line in enumerate(lines, 1):
@@ -49,12 +52,12 @@ def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tup
 
 
 def name_of(requirement: str) -> str:
-    """The package's normal name, for a requirement from `normalize_requirements`."""
+    """Return the package's normal name, for a requirement from `normalize_requirements`."""
     return canonicalize_name(Requirement(requirement).name)
 
 
 def quote(line: str, most: int = 80) -> str:
-    """An untrusted line for a message, cut and with control characters as escapes."""
+    """Return an untrusted line for a message, cut and with control characters as escapes."""
     return repr(clean(line, most))
 
 

@@ -73,7 +73,7 @@ class Interpreter(NamedTuple):
         return (*here, "--python-version", version, "--python-platform", f"{machine}-unknown-linux-gnu")
 
     def key(self, *parts: object) -> str:
-        """A cache key for what depends on this Python and on `parts`, which are JSON values."""
+        """Return a cache key for what depends on this Python and on `parts`, which are JSON values."""
         text = json.dumps([_SCHEMA, self.facts, *parts], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -103,8 +103,11 @@ async def resolve(requirements: tuple[str, ...], python: Path | RemotePython, *,
     """
     Find the wheels that satisfy `requirements` for `python`, or take those found the last time.
 
-    `say` is called with lines for the user; `deadline` is in the event loop's time. Raises UnsupportedConfigError
-    if no set of wheels satisfies them, SandboxUnavailableError if that cannot be found out here or in time.
+    `say` is called with lines for the user; `deadline` is in the event loop's time.
+
+    Raises:
+        UnsupportedConfigError: If no set of wheels satisfies them.
+        SandboxUnavailableError: If that cannot be found out here or in time.
     """
     wanted = normalize_requirements(requirements)
     folder = private_dir(private_dir(cache_dir()) / LOCKS)
@@ -209,7 +212,7 @@ def _cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> L
 
 
 def name_packages(packages: tuple[tuple[str, str], ...], first: tuple[str, ...] = (), most: int = 3) -> str:
-    """For example 'scikit-learn 1.7.2 and 4 more', beginning with those that the requirements `first` name."""
+    """Name packages, as in 'scikit-learn 1.7.2 and 4 more', beginning with those that the requirements `first` name."""
     asked = {name_of(one) for one in first}
     ordered = sorted(packages, key=lambda package: package[0] not in asked)
     show = ordered[: max(1, min(most, len(asked & {name for name, _ in packages}) or most))]

@@ -131,12 +131,12 @@ def settings(own: Mapping[str, str], cache: Path, work: Path, *, resolving: bool
 
 
 def python_variables() -> dict[str, str]:
-    """The variables without which a Python cannot start."""
+    """Return the variables without which a Python cannot start."""
     return {name: os.environ[name] for name in PYTHON if name in os.environ}
 
 
 def install_variables(own: Mapping[str, str]) -> set[str]:
-    """The names of those that a process which resolves and installs needs beside `NEEDED`."""
+    """Return the names of those that a process which resolves and installs needs beside `NEEDED`."""
     known = {*ACCESS, *SOURCE, *VERSIONS, *FILES, *REFUSED_VARIABLES, *CONFIG, *CERTIFICATES, *PIP}
     found = {name for name in own if name in known or _LOGIN.fullmatch(name)}
     if own.get("UV_KEYRING_PROVIDER") == "subprocess" or own.get("PIP_KEYRING_PROVIDER") in ("subprocess", "import"):

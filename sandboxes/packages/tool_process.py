@@ -59,9 +59,12 @@ async def run(
     """
     Run `command` to its end, with exactly these variables and empty standard input.
 
-    Past `deadline`, in the event loop's time, raises TimeoutError. Then, and if the task is cancelled, every process
-    of the tool is dead before this returns. `memory` bounds its address space, in bytes; 0 does not. `on_line` is
-    called with each line of standard error. Raises OSError if the tool cannot be started or prints too much.
+    Past `deadline`, in the event loop's time, raises TimeoutError. Then, and if the task is cancelled, every process of
+    the tool is dead before this returns. `memory` bounds its address space, in bytes; 0 does not. `on_line` is called
+    with each line of standard error.
+
+    Raises:
+        OSError: If the tool cannot be started or prints too much.
     """
     process: Child | None = None
     more: dict[str, Any] = {"umask": 0o022} if os.name == "posix" else {}

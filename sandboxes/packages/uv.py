@@ -61,7 +61,7 @@ _PARSE = re.compile(r"Couldn't parse|Failed to parse", re.IGNORECASE)
 
 
 def find_uv() -> Path:
-    """The path of uv. Raises SandboxUnavailableError with the command that installs it."""
+    """Return the path of uv. Raises SandboxUnavailableError with the command that installs it."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         return Path(import_module("uv").find_uv_bin())
     if found := find_program("uv"):
@@ -70,7 +70,7 @@ def find_uv() -> Path:
 
 
 def user_settings() -> UvSettings:
-    """The user's settings for resolving. Raises UnsupportedConfigError for those that cannot be honoured."""
+    """Return the user's settings for resolving. Raises UnsupportedConfigError for those that cannot be honoured."""
     return settings(os.environ, Path(), Path())
 
 
@@ -112,7 +112,7 @@ def failure(
     done: tool_process.ToolResult, what: str, step: str, connect: str = "connect and run it again"
 ) -> Exception:
     """
-    The error for a run of uv that failed at `what`.
+    Return the error for a run of uv that failed at `what`.
 
     The next step is `step` if the packages are at fault, `connect` if the network is.
     """
@@ -163,14 +163,14 @@ def _place(url: str) -> str:
 
 
 def timeout_error(what: str) -> SandboxUnavailableError:
-    """The error for a deadline that passed."""
+    """Return the error for a deadline that passed."""
     return SandboxUnavailableError(
         Message(f"packages: {what} took too long; allow more seconds with ", Setting("sandbox.install_timeout"))
     )
 
 
 def downloads_marker(folder: Path) -> Path:
-    """The file whose locks show who uses uv's cache, and whose time, when it was last used."""
+    """Return the file whose locks show who uses uv's cache, and whose time, when it was last used."""
     return folder / "used"
 
 
@@ -202,17 +202,17 @@ def _sweep(folder: Path, marker: Path) -> None:
 
 
 def is_network_error(errors: str) -> bool:
-    """Whether the index could not be reached, so that nothing is known about the packages."""
+    """Say whether the index could not be reached, so that nothing is known about the packages."""
     return bool(_NETWORK.search(errors))
 
 
 def is_user_error(code: int, errors: str) -> bool:
-    """Whether the requirements are at fault: uv exited with 1 or cannot parse a line."""
+    """Say whether the requirements are at fault: uv exited with 1 or cannot parse a line."""
     return code == 1 or bool(_PARSE.search(errors))
 
 
 def reason(errors: str) -> str:
-    """uv's reason in one line, without addresses and line drawings; it may be empty."""
+    """Return uv's reason in one line, without addresses and line drawings; it may be empty."""
     body, *hints = re.split(r"(?m)^\s*hint:", _plain(errors))
     causes = [_SOLUTION.sub("", " ".join(part.split())).rstrip(".") for part in re.split(_PREFIX, body)]
     causes = list(dict.fromkeys(_END.sub("", one) for one in causes if one))  # each once

@@ -73,7 +73,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 def read_config(own: Mapping[str, str], *, resolving: bool) -> dict[str, Any]:
     """
-    The user's part of uv's configuration; `own` is the environment that names the files.
+    Return the user's part of uv's configuration; `own` is the environment that names the files.
 
     Raises UnsupportedConfigError, which names file and key, for a file that cannot be read, a setting that cannot
     be honoured, and one that is not known.
@@ -85,7 +85,7 @@ def read_config(own: Mapping[str, str], *, resolving: bool) -> dict[str, Any]:
 
 
 def config_files(own: Mapping[str, str]) -> Iterator[Path]:
-    """The files that uv would read outside of a project, the strongest first."""
+    """Yield the files that uv would read outside of a project, the strongest first."""
     if named := own.get("UV_CONFIG_FILE"):
         yield Path(named).absolute()
         return
@@ -99,22 +99,22 @@ def config_files(own: Mapping[str, str]) -> Iterator[Path]:
 
 
 def is_on(own: Mapping[str, str], name: str) -> bool:
-    """Whether a variable is true, as uv reads it."""
+    """Say whether a variable is true, as uv reads it."""
     return own.get(name, "").lower() in ("1", "true", "t", "yes", "y", "on")
 
 
 def to_toml(config: Mapping[str, Any]) -> str:
-    """The configuration as a file."""
+    """Return the configuration as a file."""
     return "".join(f"{_string(key)} = {_value(value)}\n" for key, value in config.items())
 
 
 def absolute(place: str, folder: Path) -> str:
-    """An address as it is; a path as seen from `folder`."""
+    """Return an address as it is; a path as seen from `folder`."""
     return place if _SCHEME.match(place) else str(folder / Path(place).expanduser())
 
 
 def read_file(file: Path, what: str = "a configuration of uv") -> bytes:
-    """The content of a regular file of at most `MAX_BYTES`. Raises UnsupportedConfigError."""
+    """Return the content of a regular file of at most `MAX_BYTES`. Raises UnsupportedConfigError."""
     try:
         with open(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):

@@ -45,7 +45,9 @@ class PythonBox(LoadingBox):
         return told[0] == "reply" and not self._supervisor.shared
 
     async def threads(self) -> int:
-        """The number of threads of the inner process after loading or importing, without those that are ending."""
+        """
+        Return the number of threads of the inner process after loading or importing, without those that are ending.
+        """
         until = self.now() + ENDING
         while (found := procfs.threads(self.inner)) > 1 and self.now() < until:
             await asyncio.sleep(0.002)

@@ -120,7 +120,7 @@ class ProcessSandbox(BoxedSandbox[PythonBox]):
         return await install(self._lock, python, say=self.progress, deadline=deadline)
 
     def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:
-        """The execution, with the values of the caller's variables masked."""
+        """Return the execution, with the values of the caller's variables masked."""
         return self._masks.execution(super().execution(raw, limits, entrypoint, loading))
 
 

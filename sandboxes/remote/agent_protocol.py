@@ -52,7 +52,9 @@ class ScriptRequest(Model):
 
 
 def hello(language: Language = "python", packages: str | None = None) -> tuple[Command, Listener]:
-    """The command that asks who answers and what protects it from scripts; the listener's `greeting` has the reply."""
+    """
+    Return the command that asks who answers and what protects it from scripts; the listener's `greeting` has the reply.
+    """
     programs = {machine: _programs(machine, False, language) for machine in _MACHINES}
     limits = Limits()
     settings = {
@@ -68,7 +70,7 @@ def hello(language: Language = "python", packages: str | None = None) -> tuple[C
 
 def command(asked: ScriptRequest, calls: Sequence[Call]) -> tuple[Command, Listener]:
     """
-    The command that loads the script and runs the calls; without calls it only loads.
+    Return the command that loads the script and runs the calls; without calls it only loads.
 
     Calls whose arguments are not JSON are not sent: see `Listener.refused`.
     """
@@ -157,7 +159,7 @@ _BOX: dict[Language, tuple[str, ...]] = {
 
 def modules(language: Language) -> tuple[str, ...]:
     """
-    Modules of the package `guest` for scripts in a language; each imports only those above it and the standard library.
+    Return the modules of `guest` for scripts in a language; each imports only those above it and the standard library.
 
     The last but one has `main`, which is called with `make_runtime` of the last.
     """
@@ -240,6 +242,6 @@ ARGUMENTS = ("-s", "-S", "-B", "-c", BOOT)
 
 @functools.cache
 def bundle(language: Language) -> bytes:
-    """The compressed modules with their names."""
+    """Return the compressed modules with their names."""
     sources = [(name, (GUEST / f"{name.replace('.', '/')}.py").read_text("utf-8")) for name in modules(language)]
     return zlib.compress(json.dumps(sources).encode(), 9)

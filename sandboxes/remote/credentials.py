@@ -65,22 +65,23 @@ class Variables(Mapping[str, str]):
         return len(self._every)
 
     def masks(self, provider: type[Provider]) -> list[str]:
-        """The values of the credentials."""
+        """Return the values of the credentials."""
         return [self._every.get(name, "") for name in provider.variables]
 
 
 def provider_of(name: str) -> type[Provider] | None:
-    """The provider of a sandbox's machines, or None if the sandbox runs here. Raises as `registry.find` does."""
+    """Return the provider of a sandbox's machines, or None if the sandbox runs here. Raises as `registry.find` does."""
     found = getattr(find(name), "provider", None)
     return found if isinstance(found, type) and issubclass(found, Provider) else None
 
 
 def accounts(env_file: str | None = None, only: str | None = None) -> Accounts:
     """
-    The accounts at all providers, or only at that of the sandbox `only`, which must then be usable.
+    Return the accounts at all providers, or only at that of the sandbox `only`, which must then be usable.
 
-    Raises UnsupportedConfigError if the sandbox is unknown or runs here, or the env-file cannot be read;
-    SandboxUnavailableError if `only` has no credentials.
+    Raises:
+        UnsupportedConfigError: If the sandbox is unknown or runs here, or the env-file cannot be read.
+        SandboxUnavailableError: If `only` has no credentials.
     """
     if only is not None:
         wanted = provider_of(only)

@@ -34,7 +34,7 @@ _PASSING = (408, 425, 500, 502, 503, 504)
 
 def address(url: str, variable: str) -> str:
     """
-    The URL without a trailing slash.
+    Return the URL without a trailing slash.
 
     Raises SandboxUnavailableError, which names the variable, unless it is https, or http to this machine.
     """
@@ -107,7 +107,7 @@ class ProviderClient:
             raise UnreachableError(f"{self._name}: the connection broke off ({_kind(e)})") from None
 
     async def pieces(self, reply: httpx.Response) -> AsyncIterator[bytes]:
-        """The reply's body as it arrives; the reader bounds it. Raises UnreachableError if it breaks off."""
+        """Yield the reply's body as it arrives; the reader bounds it. Raises UnreachableError if it breaks off."""
         try:
             async for piece in reply.aiter_bytes():
                 yield piece
@@ -140,7 +140,7 @@ def _trusted() -> ssl.SSLContext:
 
 
 def retry_after(headers: Mapping[str, str], name: str = "retry-after") -> float | None:
-    """Seconds, from a number or a date; None if there is no usable value."""
+    """Return seconds, from a number or a date; None if there is no usable value."""
     value = headers.get(name, "").strip()
     try:
         seconds = float(value)
@@ -153,7 +153,7 @@ def retry_after(headers: Mapping[str, str], name: str = "retry-after") -> float 
 
 
 def document(reply: httpx.Response, name: str) -> dict[str, Any]:
-    """The JSON object of a reply. Raises UnreachableError for anything else."""
+    """Return the JSON object of a reply. Raises UnreachableError for anything else."""
     try:
         found = json.loads(reply.content)
     except (ValueError, RecursionError):
@@ -187,27 +187,29 @@ def _kind(error: Exception) -> str:
 
 
 def value_at(data: Any, *path: str) -> Any:
-    """The value at a path of keys, or None."""
+    """Return the value at a path of keys, or None."""
     for name in path:
         data = data.get(name) if isinstance(data, dict) else None
     return data
 
 
 def text(data: Any, *path: str) -> str:
-    """The text in one line at a path of keys. Raises UnreachableError if there is none or it is empty."""
+    """Return the text in one line at a path of keys. Raises UnreachableError if there is none or it is empty."""
     if not isinstance(found := value_at(data, *path), str) or not found or not found.isprintable():
         raise UnreachableError(f"the service's reply lacks {'.'.join(path)}")
     return found
 
 
 def number(data: Any, *path: str) -> int:
-    """The integer at a path of keys; 0 if there is none or it is out of range."""
+    """Return the integer at a path of keys; 0 if there is none or it is out of range."""
     found = value_at(data, *path)
     return found if isinstance(found, int) and 0 <= found < 1 << 53 else 0
 
 
 def timestamp(data: Any, *path: str) -> datetime:
-    """A time given in milliseconds; now if it is invalid: taking a machine for too young is safer than for too old."""
+    """
+    Return a time given in milliseconds; now if it is invalid: taking a machine for too young is safer than for too old.
+    """
     try:
         return datetime.fromtimestamp(value_at(data, *path) / 1000, UTC)
     except (TypeError, ValueError, OverflowError, OSError):
@@ -215,7 +217,7 @@ def timestamp(data: Any, *path: str) -> datetime:
 
 
 def claims(token: str) -> dict[str, Any]:
-    """The claims of a JSON web token, not verified; empty if it is not a token."""
+    """Return the claims of a JSON web token, not verified; empty if it is not a token."""
     try:
         payload = token.split(".")[1]
         found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -225,7 +227,12 @@ def claims(token: str) -> dict[str, Any]:
 
 
 async def records(pieces: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    """The objects of a stream, one on each line. Raises UnreachableError for anything else, and for too long a line."""
+    """
+    Yield the objects of a stream, one on each line.
+
+    Raises:
+        UnreachableError: For anything else, and for too long a line.
+    """
     rest = bytearray()
     async for piece in pieces:
         rest += piece

@@ -66,20 +66,20 @@ class Owner(Model):
 
     @classmethod
     def this_process(cls, run: str) -> Self:
-        """This process as the owner, for a run."""
+        """Return this process as the owner, for a run."""
         pid = os.getpid()
         return cls(run=run, host=this_host(), pid=pid, started=start_number(pid) or 0)
 
     @classmethod
     def from_tags(cls, tags: Mapping[str, str]) -> Self | None:
-        """The owner in a machine's tags, or None."""
+        """Return the owner in a machine's tags, or None."""
         try:
             return cls.model_validate({name: tags[name] for name in ("run", "host", "pid", "started")})
         except (KeyError, ValidationError):
             return None
 
     def tags(self) -> dict[str, str]:
-        """The tags of a machine, without the run."""
+        """Return the tags of a machine, without the run."""
         return {"host": self.host, "pid": str(self.pid), "started": str(int(self.started))}
 
     @property
@@ -106,7 +106,7 @@ class Owner(Model):
 
 def start_number(pid: int) -> float | None:
     """
-    A number that differs between processes with the same process number; 0 if the system does not provide it.
+    Return a number that differs between processes with the same process number; 0 if the system does not provide it.
 
     None: the process has ended. The number consists of its start time in ticks and the system's boot id.
     """
@@ -123,7 +123,7 @@ def start_number(pid: int) -> float | None:
 @cache
 def this_host() -> str:
     """
-    A name for what shares process numbers: the machine or the container.
+    Return a name for what shares process numbers: the machine or the container.
 
     Containers may share a host name, so the name includes a digest of the machine id and the process namespace.
     """
@@ -187,7 +187,8 @@ class Ledger:
         """
         Record a machine before it is requested; the caller's process owns it.
 
-        Raises SandboxUnavailableError if it cannot be written: then no machine may be requested.
+        Raises:
+            SandboxUnavailableError: If it cannot be written: then no machine may be requested.
         """
         own = Owner.this_process(run).model_dump()
         self._write(LedgerEntry(at=_now(), event="creating", provider=provider, address=plain(address), key=key, **own))
@@ -208,14 +209,17 @@ class Ledger:
             self._own.pop(key, None)
 
     def is_ended(self, key: str) -> bool:
-        """Whether the machine that was ordered here is recorded as ended, or as never created."""
+        """Say whether the machine that was ordered here is recorded as ended, or as never created."""
         return key not in self._own
 
     def open_entries(self) -> list[LedgerEntry]:
         """
-        The entries of all machines that may still run, the latest last.
+        Return the entries of all machines that may still run, the latest last.
 
-        Invalid rows are skipped, and counted in `broken`. Raises SandboxUnavailableError for an unreadable file.
+        Invalid rows are skipped, and counted in `broken`.
+
+        Raises:
+            SandboxUnavailableError: For an unreadable file.
         """
         rows = []
         if self._check_file(self.path):
@@ -295,18 +299,18 @@ class Ledger:
 
 
 def state_dir() -> Path:
-    """The state folder's path: `EVALCELL_STATE_DIR`, else the platform's default. It may not exist yet."""
+    """Return the state folder's path: `EVALCELL_STATE_DIR`, else the platform's default. It may not exist yet."""
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).expanduser().absolute() if chosen else of_user(user_state_path, VARIABLE)
 
 
 def own_tags() -> dict[str, str]:
-    """The tags that distinguish this process from all others: host, pid, started."""
+    """Return the tags that distinguish this process from all others: host, pid, started."""
     return Owner.this_process("").tags()
 
 
 def plain(address: str) -> str:
-    """The address without a user name, password or query, and in characters that an entry may have."""
+    """Return the address without a user name, password or query, and in characters that an entry may have."""
     parts = urlsplit(address)
     found = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.netloc else address
     return quote(found, safe=_PRINTED)[:300]

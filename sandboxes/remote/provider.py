@@ -147,7 +147,7 @@ OnOutput = Callable[[bytes], None]
 
 def account_address(url: str, key: str) -> str:
     """
-    A deployment and the account there, for `Provider.address`: 8 hex digits of the key's SHA-256.
+    Return a deployment and the account there, for `Provider.address`: 8 hex digits of the key's SHA-256.
 
     With another account's key a running machine looks like one that has ended.
     """
@@ -206,7 +206,7 @@ class Provider(ABC):
 
     @abstractmethod
     async def find(self, key: str) -> Machine | None:
-        """The running machine that was ordered with the key, ready for use."""
+        """Return the running machine that was ordered with the key, ready for use."""
 
     @abstractmethod
     async def kill(self, id: str) -> None:
@@ -218,7 +218,7 @@ class Provider(ABC):
 
     @abstractmethod
     def list(self) -> AsyncIterator[ListedMachine]:
-        """All machines that have not ended and whose tag `owner` has the value OWNER, in any order."""
+        """Return all machines that have not ended and whose tag `owner` has the value OWNER, in any order."""
 
     @abstractmethod
     async def execute(self, machine: Machine, command: Command, on_output: OnOutput) -> CommandResult:

@@ -109,9 +109,10 @@ async def cut_network(provider: Provider, machine: Machine, pauses: Pauses) -> s
 
 def offline_warning(name: str, why: str, greeting: agent_protocol.Greeting) -> str:
     """
-    The warning that the provider leaves machines a network, which they themselves keep scripts off.
+    Return the warning that the provider leaves machines a network, which they themselves keep scripts off.
 
-    Raises SandboxUnavailableError if they cannot.
+    Raises:
+        SandboxUnavailableError: If they cannot.
     """
     walls = [word for word in greeting.protects if word in _OFFLINE]
     if not walls:
@@ -126,7 +127,7 @@ def offline_warning(name: str, why: str, greeting: agent_protocol.Greeting) -> s
 
 
 async def lock_for(packages: tuple[str, ...], python: str, machine: str, say: Say, deadline: float) -> Lock:
-    """The lock for a machine's Python; `machine` as `uname -m` prints it. Raises as `resolve` does."""
+    """Return the lock for a machine's Python; `machine` as `uname -m` prints it. Raises as `resolve` does."""
     from sandboxes.packages import RemotePython, resolve
 
     return await resolve(packages, RemotePython(python, machine), say=say, deadline=deadline)
@@ -136,7 +137,8 @@ async def install_lock(provider: Provider, machine: Machine, lock: Lock, say: Sa
     """
     Install the lock in the machine; return the folder.
 
-    Raises SandboxUnavailableError if that fails or is not done by `deadline`, in the event loop's time.
+    Raises:
+        SandboxUnavailableError: If that fails or is not done by `deadline`, in the event loop's time.
     """
     left = deadline - asyncio.get_running_loop().time()
     reply = _Reply()

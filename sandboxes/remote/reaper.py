@@ -73,9 +73,11 @@ class ReapResult:
 
 async def survey(provider: Provider, ledger: Ledger) -> list[MachineStatus]:
     """
-    The machines of all of evalcell's runs at an open provider: first those it lists, then those only in the ledger.
+    Return the machines of all of evalcell's runs at an open provider: first those it lists, then those only in the
+    ledger.
 
-    Raises ProviderError, and SandboxUnavailableError if the ledger cannot be read.
+    Raises:
+        ProviderError, SandboxUnavailableError: If the ledger cannot be read.
     """
     noted = {e.key: e for e in ledger.open_entries() if _is_of(e, provider)}
     by_id = {e.id: e for e in noted.values() if e.id}
@@ -89,8 +91,8 @@ async def survey(provider: Provider, ledger: Ledger) -> list[MachineStatus]:
 
 async def leftovers(provider: Provider, ledger: Ledger, older_than: timedelta | None = None) -> list[MachineStatus]:
     """
-    The machines that `reap` would end. Without `older_than`: those whose run was on this host and has ended. With it:
-    those, and machines of other hosts, that are older. Raises as `survey` does.
+    Return the machines that `reap` would end. Without `older_than`: those whose run was on this host and has ended.
+    With it: those, and machines of other hosts, that are older. Raises as `survey` does.
     """
     return [one for one in await survey(provider, ledger) if _is_left(one, older_than)]
 

@@ -26,11 +26,11 @@ class Runtime:
         """Raise UnsupportedConfigError for what a sandbox of this name can do, but not for scripts in this language."""
 
     def requirements(self) -> tuple[str, ...]:
-        """The requirements to install for it. Raises SandboxUnavailableError if they are unknown."""
+        """Return the requirements to install for it. Raises SandboxUnavailableError if they are unknown."""
         return ()
 
     def is_ready(self, greeting: Greeting) -> bool:
-        """Whether it is known to start there."""
+        """Say whether it is known to start there."""
         return True
 
     def refuse_unsettled(self, name: str, greeting: Greeting) -> None:
@@ -42,19 +42,19 @@ class Runtime:
             )
 
     def load_request(self, script: Script, limits: Limits) -> bytes:
-        """The request to load a script."""
+        """Return the request to load a script."""
         return protocol.load_request(script, limits)
 
     def call_request(self, call: Call, limits: Limits) -> bytes | Execution:
-        """The request for a call, or the call's execution if it cannot be sent."""
+        """Return the request for a call, or the call's execution if it cannot be sent."""
         return protocol.call_request(call, limits)
 
     def settings(self, limits: Limits) -> dict[str, Any]:
-        """What the agent must know to start it."""
+        """Return what the agent must know to start it."""
         return {}
 
     def explain(self, execution: Execution) -> Execution:
-        """The execution with a next step, if there is one."""
+        """Return the execution with a next step, if there is one."""
         return execution
 
 
@@ -94,7 +94,7 @@ class Deno(Runtime):
         return protocol.call_request(launch.with_seed(call), limits)
 
     def settings(self, limits: Limits) -> dict[str, Any]:
-        """The command line and variables; `pipes` stands for a folder that is made there."""
+        """Return the command line and variables; `pipes` stands for a folder that is made there."""
         started = {"arguments": launch.arguments(_PIPES, limits.memory), "variables": launch.VARIABLES, "pipes": _PIPES}
         return {"deno": started}
 

@@ -124,7 +124,7 @@ class RemoteSandbox(Sandbox):
 
     @classmethod
     def check(cls) -> str:
-        """Whether there are credentials; the provider is not contacted."""
+        """Say whether there are credentials; the provider is not contacted."""
         made = cls.provider(os.environ)
         return f"credentials found, not tested; to test them run evalcell sandboxes --try {cls.name}; {made.address}"
 
@@ -247,7 +247,7 @@ class RemoteSandbox(Sandbox):
         return self._provider, self._pool, self._greeting, self._folder
 
     def for_user(self, execution: Execution) -> Execution:
-        """The execution with values masked, and a next step added if there is one."""
+        """Return the execution with values masked, and a next step added if there is one."""
         return self.masks.execution(self._runtime.explain(execution))
 
     async def load(self, script: Script, limits: Limits) -> Program:

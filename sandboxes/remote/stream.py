@@ -106,7 +106,7 @@ class Listener:
         return min(_LONGEST, _START + one * (len(self._ids) + 1))
 
     def patience(self) -> float:
-        """Seconds in which the next piece must arrive, counted from the one before, or from the start."""
+        """Return the seconds in which the next piece must arrive, counted from the one before, or from the start."""
         if self.greeting is None:
             return _START
         if self._limits is None or not (self._waiting or self._loading):
@@ -117,9 +117,10 @@ class Listener:
 
     def feed(self, piece: bytes) -> list[Execution]:
         """
-        The executions that this piece completes, with the ids of their calls.
+        Return the executions that this piece completes, with the ids of their calls.
 
-        Raises UnclearError for what no honest agent sends.
+        Raises:
+            UnclearError: For what no honest agent sends.
         """
         found: list[Execution] = []
         lines = piece.split(b"\n")

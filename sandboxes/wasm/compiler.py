@@ -24,7 +24,7 @@ _NEEDED = "450 MB"  # measured: 400 to 430 MB at its peak, with one core and wit
 
 def native(name: str, module: bytes, stop: threading.Event | None = None) -> bytes:
     """
-    The native code of a module, serialised. Messages call it `name`.
+    Return the native code of a module, serialised. Messages call it `name`.
 
     Raises SandboxUnavailableError, also soon after another thread sets `stop`. In a small container the kernel ends the
     process that compiles, and this one can say so.

@@ -32,7 +32,7 @@ THREAD_STACK = WASM_STACK + (4 << 20)
 
 def configure(parallel: bool = False) -> Config:
     """
-    The settings that decide what compiled code looks like: with any change, raise `SETTINGS` in `native_code`.
+    Return the settings that decide what compiled code looks like: with any change, raise `SETTINGS` in `native_code`.
 
     `parallel`: compile on all cores; a process that forks afterwards cannot compile anything, as the threads are gone.
 
@@ -63,7 +63,7 @@ class Loadable(NamedTuple):
 
 def load_module(engine: WasmtimeEngine, code: Loadable) -> Module:
     """
-    The module in the file that was checked, not in what stands at its path by now.
+    Return the module in the file that was checked, not in what stands at its path by now.
 
     Raises SandboxUnavailableError if it is another one, and WasmtimeError if it is not this wasmtime's.
     """

@@ -54,7 +54,7 @@ def pack(header: dict[str, Any], payload: bytes = b"") -> bytes:
 
 
 def read(pipe: BinaryIO) -> Frame | None:
-    """The next frame; None at the end of the pipe, also inside a frame."""
+    """Return the next frame; None at the end of the pipe, also inside a frame."""
     sizes = pipe.read(_HEAD.size)
     if len(sizes) < _HEAD.size:
         return None
@@ -66,7 +66,7 @@ def read(pipe: BinaryIO) -> Frame | None:
 
 
 def pack_result(raw: Raw) -> bytes:
-    """The reply with the result of a call, or of loading."""
+    """Return the reply with the result of a call, or of loading."""
     how = raw.how.encode()
     return _TOLD.pack(len(how), raw.duration, len(raw.payload)) + how + raw.payload
 
@@ -79,7 +79,7 @@ class Replies:
         self._data = bytearray()
 
     def take(self, calls: Sequence[int]) -> list[Raw]:
-        """The replies that have arrived whole: the results of the first of these calls."""
+        """Return the replies that have arrived whole: the results of the first of these calls."""
         data, at, found = self._data, 0, list[Raw]()
         while len(found) < len(calls) and len(data) - at >= _TOLD.size:
             how, duration, length = _TOLD.unpack_from(data, at)

@@ -22,7 +22,7 @@ class Fresh(ABC):
 
     @abstractmethod
     def take(self, memory: int) -> Instance:
-        """An instance that may grow to `memory` bytes. Raises GuestTrap if the image alone is larger."""
+        """Return an instance that may grow to `memory` bytes. Raises GuestTrap if the image alone is larger."""
 
     @abstractmethod
     def give_back(self, instance: Instance, whole: bool) -> None:
@@ -113,7 +113,12 @@ class RestoredPages(Fresh):
 
 
 def fresh(engine: Engine, image: Image, reset: Reset) -> Fresh:
-    """The way to fresh instances. Raises OSError for `restore` without a page map; `auto` then makes new instances."""
+    """
+    Return the way to fresh instances.
+
+    Raises:
+        OSError: For `restore` without a page map; `auto` then makes new instances.
+    """
     if reset == "instance":
         return NewInstances(engine, image)
     try:

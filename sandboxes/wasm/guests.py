@@ -63,7 +63,7 @@ class Guests:
             raise SandboxError(f"pages cannot be restored here ({e}); choose reset='instance' or 'auto'") from e
 
     def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> Iterator[Raw]:
-        """One Raw for each request, in order. `shared`: one state for all of them, else a fresh one for each."""
+        """Yield one Raw for each request, in order. `shared`: one state for all of them, else a fresh one for each."""
         states = self._programs[program]
         instance: Instance | None = None
         used = False

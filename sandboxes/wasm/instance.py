@@ -155,7 +155,7 @@ class Instance:
         return int(native.memory_size(self._context, self._memory))
 
     def memory(self) -> memoryview:
-        """All of the memory, without a copy. Valid until the instance is closed or the guest grows its memory."""
+        """Return the whole memory, without a copy. Valid until the instance is closed or the guest grows its memory."""
         whole = (ctypes.c_char * self.size).from_address(self._base)
         return memoryview(whole).cast("B")
 

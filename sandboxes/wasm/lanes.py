@@ -140,7 +140,7 @@ class Lane:
         return raw
 
     def run(self, program: int, requests: list[Request], bounds: Bounds, shared: bool) -> AsyncGenerator[Sequence[Raw]]:
-        """One Raw for each request, in groups. Closing it early stops what runs. Raises SandboxLostError."""
+        """Return one Raw for each request, in groups. Closing it early stops what runs. Raises SandboxLostError."""
         calls = [(r.random, len(r.text)) for r in requests]
         header = {"do": "run", "program": program, "bounds": list(bounds), "shared": shared, "calls": calls}
         return self._ask(header, b"".join([r.text for r in requests]), [r.call for r in requests])

@@ -97,7 +97,7 @@ def raise_for(error: int | None, trap: c_void_p) -> None:
 
 
 def pointer(managed: Any) -> int:
-    """The address of one of wasmtime-py's objects, which must outlive its use."""
+    """Return the address of one of wasmtime-py's objects, which must outlive its use."""
     address = ctypes.cast(managed.ptr(), c_void_p).value
     assert address
     return address

@@ -41,7 +41,7 @@ class NativeCode(NamedTuple):
 
 def compile_guest(progress: Progress, tried: bool = False, stop: Event | None = None) -> NativeCode:
     """
-    The compiled guest. The cached files are checked each time; what is missing, damaged or not ours is built.
+    Return the compiled guest. The cached files are checked each time; what is missing, damaged or not ours is built.
 
     `tried` also checks that it loads, which takes a process of its own.
     `progress` is called with a line for the user if that takes long. Raises SandboxUnavailableError, also soon after
@@ -51,7 +51,7 @@ def compile_guest(progress: Progress, tried: bool = False, stop: Event | None = 
 
 
 def compile_part(part: str, progress: Progress, tried: bool = False, stop: Event | None = None) -> Path:
-    """One of `PARTS`, as `compile_guest` gives both: they may be checked at the same time."""
+    """Return one of `PARTS`, as `compile_guest` gives both: they may be checked at the same time."""
     name, key = f"{part}.wasm", _key(part)
     digest = _told(name, "sha256")
 
@@ -76,7 +76,7 @@ def compile_part(part: str, progress: Progress, tried: bool = False, stop: Event
 
 
 def guest_file(name: str) -> bytes:
-    """A built file of the guest. Raises SandboxUnavailableError if it is missing."""
+    """Return a built file of the guest. Raises SandboxUnavailableError if it is missing."""
     try:
         return (GUEST / name).read_bytes()
     except FileNotFoundError:
@@ -86,7 +86,12 @@ def guest_file(name: str) -> bytes:
 
 
 def guest_module(name: str) -> bytes:
-    """One of the guest's two modules, which a wheel has as xz. Raises SandboxUnavailableError if missing or damaged."""
+    """
+    Return one of the guest's two modules, which a wheel has as xz.
+
+    Raises:
+        SandboxUnavailableError: If missing or damaged.
+    """
     try:
         return (GUEST / name).read_bytes()
     except FileNotFoundError:
@@ -115,7 +120,7 @@ def _damaged(name: str) -> SandboxUnavailableError:
 @cache
 def wasmtime_version() -> str:
     """
-    The version of the installed wasmtime.
+    Return the version of the installed wasmtime.
 
     It stands in the name of the folder beside it that has its metadata: to import what reads these takes 20 ms.
     """

@@ -136,7 +136,7 @@ def _view(address: int, length: int) -> memoryview:
 
 
 def restores_pages() -> bool:
-    """Whether this platform has a page map at all; each program still tests it for itself."""
+    """Say whether this platform has a page map at all; each program still tests it for itself."""
     try:
         PageMap().close()
     except OSError:

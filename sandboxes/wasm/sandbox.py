@@ -243,7 +243,7 @@ class WasmProgram(GroupedProgram):
         self._entrypoint = script.entrypoint
 
     async def load_on(self, lane: Lane) -> Execution:
-        """The result of loading; load once more if the lane was lost. Raises SandboxError."""
+        """Return the result of loading; load once more if the lane was lost. Raises SandboxError."""
         limits = bounds(self._limits, loading=True)
         try:
             raw = await lane.load(self.number, self._text, limits)

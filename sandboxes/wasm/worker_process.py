@@ -16,7 +16,7 @@ _TAIL = 4096  # bytes of what it says that are kept
 
 
 async def start(reset: Reset) -> WasmProcess:
-    """A new worker. If it is cancelled, none is left. Raises OSError."""
+    """Return a new worker. If it is cancelled, none is left. Raises OSError."""
     host = own_handle()
     passed = () if host is None else (host,)
     try:
@@ -59,7 +59,7 @@ class WasmProcess:
         self._process.kill()
 
     async def last_words(self) -> bytes:
-        """The end of what it says, once it has ended. Its pipes are closed then, even if this is cancelled."""
+        """Return the end of what it says, once it has ended. Its pipes are closed then, even if this is cancelled."""
         assert self.stdout
         try:
             _, said = await asyncio.gather(self.stdout.read(), _told(self._said))

@@ -48,9 +48,10 @@ class Shell(Protocol):
 
     async def read(self, path: str, since: int, most: int) -> bytes:
         """
-        At most `most` bytes of a file from `since` on, empty at its end; its last bytes if `since` is negative.
+        Read at most `most` bytes of a file from `since` on, empty at its end; its last bytes if `since` is negative.
 
-        Raises GoneError if the file does not exist.
+        Raises:
+            GoneError: If the file does not exist.
         """
 
     async def remove(self, folder: str) -> None:
@@ -214,7 +215,7 @@ class ShellReport(NamedTuple):
 
 def wrap_command(command: Command, folder: str, mark: str) -> str:
     """
-    A script that runs the command, as root if `sudo` allows it, and reports how it ended.
+    Return a script that runs the command, as root if `sudo` allows it, and reports how it ended.
 
     It needs the files `in`, `out` and `err` in the folder, the last two empty; `mark` must not be guessable.
     """
@@ -240,7 +241,7 @@ def _text(errors: bytes) -> str:
 
 
 async def read_range(pieces: AsyncIterator[bytes], since: int, most: int, *, whole: bool) -> bytes:
-    """What `Shell.read` returns, from a stream that begins at `since`, or from the `whole` file."""
+    """Return what `Shell.read` returns, from a stream that begins at `since`, or from the `whole` file."""
     found, skip = bytearray(), max(since, 0) if whole else 0
     async for piece in pieces:
         found += piece[skip:]

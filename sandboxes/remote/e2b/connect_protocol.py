@@ -28,7 +28,7 @@ def envelope(message: Mapping[str, Any]) -> bytes:
 
 async def messages(pieces: AsyncIterator[bytes], most: int) -> AsyncGenerator[dict[str, Any], None]:
     """
-    A stream's messages, each at most `most` bytes. A stream that breaks off looks like one that ends well.
+    Yield a stream's messages, each at most `most` bytes. A stream that breaks off looks like one that ends well.
 
     Raises ConnectError if it ends with a failure, UnreachableError if it is not such a stream.
     """

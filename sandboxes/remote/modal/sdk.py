@@ -25,7 +25,7 @@ Kind = type[ProviderError]
 
 
 async def next_item(items: Any) -> Any:
-    """The next item, or None at the end."""
+    """Return the next item, or None at the end."""
     try:
         return await anext(items, None)
     except Exception as e:
@@ -85,7 +85,7 @@ logging.getLogger("hpack").setLevel(logging.INFO)
 
 
 def sdk() -> Any:
-    """The SDK, kept from reading ~/.modal.toml. Raises SandboxUnavailableError if it is not installed."""
+    """Return the SDK, kept from reading ~/.modal.toml. Raises SandboxUnavailableError if it is not installed."""
     if "modal" not in sys.modules:
         kept = {name: os.environ.pop(name, None) for name in ("MODAL_CONFIG_PATH", "MODAL_PROFILE")}
         # By default it retries for ever when the service asks it to wait.
@@ -114,19 +114,19 @@ class ExitCodeFilter:
         """Known after `rest`. None: the command did not get so far."""
 
     def argv(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """The arguments that run the command, print its exit code, and exit with it."""
+        """Return the arguments that run the command, print its exit code, and exit with it."""
         telling = r'"$@"; code=$?; printf "\036%s %d\n" "$0" "$code"; exit "$code"'
         return ("/bin/sh", "-c", telling, self._mark, *argv)
 
     def without(self, piece: bytes) -> bytes:
-        """The output that is certainly the command's own."""
+        """Return the output that is certainly the command's own."""
         held = self._held + piece
         at = held.rfind(b"\x1e", max(0, len(held) - _LONGEST))
         own, self._held = (held, b"") if at < 0 else (held[:at], held[at:])
         return own
 
     def rest(self) -> bytes:
-        """At the end: what was held back, unless it is the code."""
+        """Return, at the end, what was held back, unless it is the code."""
         found = re.fullmatch(rb"\x1e%s (\d{1,3})\n" % self._mark.encode(), self._held)
         held, self._held = self._held, b""
         if not found:

@@ -38,7 +38,7 @@ def _decode(text: str) -> Any:
 
 
 def pack(message: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
-    """The bytes of a message; `sizes` in it gives the length of each part."""
+    """Return the bytes of a message; `sizes` in it gives the length of each part."""
     whole = {**message, "sizes": [len(p) for p in parts]}
     # The C function, since in a box a script may have patched json by now.
     head = "".join(
@@ -55,7 +55,7 @@ def send(channel: socket, message: dict[str, Any], parts: Sequence[bytes] = ()) 
 
 
 def receive(channel: socket) -> tuple[dict[str, Any], list[bytes], list[int]]:
-    """The next message, its parts and its descriptors. Raises EOFError if the other side has closed."""
+    """Return the next message, its parts and its descriptors. Raises EOFError if the other side has closed."""
     first, beside, _, _ = channel.recvmsg(HEAD.size, CMSG_LEN(_MOST * _FD.size))
     fds = [
         fd

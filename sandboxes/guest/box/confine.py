@@ -164,7 +164,7 @@ def own_users() -> bool:
 
 
 def landlock_abi() -> int:
-    """The version of Landlock that the kernel offers; 0 if it is missing or switched off."""
+    """Return the version of Landlock that the kernel offers; 0 if it is missing or switched off."""
     try:
         return _syscall(_CREATE_RULESET, None, 0, 1)
     except OSError:

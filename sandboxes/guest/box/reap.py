@@ -11,7 +11,7 @@ _END = signal.SIGKILL
 
 
 def open_pidfd(pid: int) -> int | None:
-    """A descriptor that can be read once the process has ended, or None if the kernel has none."""
+    """Return a descriptor that can be read once the process has ended, or None if the kernel has none."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

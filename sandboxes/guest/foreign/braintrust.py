@@ -34,11 +34,11 @@ class SerializableDataClass:
     """The base of Braintrust's data classes."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields."""
+        """Return the fields."""
         return asdict(self)
 
     def as_json(self, **more: Any) -> str:
-        """The fields as JSON."""
+        """Return the fields as JSON."""
         import json
 
         return json.dumps(self.as_dict(), **more)
@@ -64,7 +64,7 @@ class Score(SerializableDataClass):
     error: Any = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields but the error."""
+        """Return the fields but the error."""
         return {"name": self.name, "score": self.score, "metadata": self.metadata}
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ _STUBS: dict[str, dict[str, type]] = {
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words."""
+    """Return the function that takes a row's words."""
     for name, members in _STUBS.items():
         stub(name, **members)
     stub("braintrust", projects=Idle())
@@ -180,7 +180,7 @@ def _evaluating(scorer: Any) -> Any:
 
 
 def result(value: Any) -> Any:
-    """What Braintrust makes of a returned value."""
+    """Return what Braintrust makes of a returned value."""
     if isinstance(value, dict):
         value = {"name": "score", **value} if "score" in value else value
         own, only = _score(value)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words."""
+    """Return the function that takes a row's words."""
     module = open_script(source, DEEPEVAL_TELEMETRY_OPT_OUT="YES", DEEPEVAL_UPDATE_WARNING_OPT_IN="NO")
     found, is_class = made_or_class(module, entry)
     kind: Any = found if is_class else type(found)
@@ -79,7 +79,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
 
 def result(data: Any) -> Any:
-    """What deepeval reports of a metric; `measure` may return anything."""
+    """Return what deepeval reports of a metric; `measure` may return anything."""
     if data.error is not None:
         raise RuntimeError(data.error)
     label = None if data.success is None else "pass" if data.success else "fail"

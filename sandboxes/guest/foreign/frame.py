@@ -42,7 +42,7 @@ def load(source: str, **names: Any) -> ModuleType:
 
 
 def find_function(module: ModuleType, entry: str) -> Callable[..., Any]:
-    """The function of a name, or the method of `Class.method`. Raises NameError."""
+    """Return the function of a name, or the method of `Class.method`. Raises NameError."""
     first, dot, method = entry.partition(".")
     found: Any = getattr(module, first, None)
     if dot and found is not None:
@@ -56,7 +56,7 @@ def find_function(module: ModuleType, entry: str) -> Callable[..., Any]:
 
 
 def made_or_class(module: ModuleType, entry: str) -> tuple[Any, bool]:
-    """What has the name, and whether it is a class. Raises NameError."""
+    """Return what has the name, and whether it is a class. Raises NameError."""
     found: Any = getattr(module, entry, None)
     if found is None:
         raise NameError(f"the script defines nothing named {entry}")
@@ -64,7 +64,7 @@ def made_or_class(module: ModuleType, entry: str) -> tuple[Any, bool]:
 
 
 def finish_result(value: Any, result: Callable[[Any], Any]) -> Any:
-    """`result` of what a script returned, at once or once it is awaited."""
+    """Return `result` of what a script returned, at once or once it is awaited."""
     return _later(value, result) if hasattr(type(value), "__await__") else result(value)
 
 
@@ -77,7 +77,9 @@ def calling(
     given: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     result: Callable[[Any], Any],
 ) -> Callable[..., Any]:
-    """What takes a row's words: `result` of the function's value for the arguments that are `given` for the row."""
+    """
+    Return what takes a row's words: `result` of the function's value for the arguments that are `given` for the row.
+    """
 
     def call(**row: Any) -> Any:
         positional, keywords = given(row)
@@ -91,23 +93,23 @@ def calling(
 
 
 def is_async(function: Any) -> bool:
-    """True for an `async def`."""
+    """Return true for an `async def`."""
     return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & _COROUTINE)
 
 
 def invalid(message: str) -> dict[str, str]:
-    """A result that its own tool refuses."""
+    """Return a result that its own tool refuses."""
     return {"invalid": message}
 
 
 def words(value: Any, limit: int = 120) -> str:
-    """A value, in short, for a message."""
+    """Return a value, in short, for a message."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def below(row: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """What was mapped under the prefix, by the rest of its name."""
+    """Return what was mapped under the prefix, by the rest of its name."""
     return {name[len(prefix) :]: row[name] for name in row if name.startswith(prefix)}
 
 
@@ -121,7 +123,7 @@ def refuse(error: Exception) -> NoReturn:
 
 
 def strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, but it raises what was refused meanwhile: what a script makes of the lack is no score."""
+    """Return the same, but it raises what was refused meanwhile: what a script makes of the lack is no score."""
 
     def call(*positional: Any, **row: Any) -> Any:
         _refusals.clear()
@@ -154,14 +156,14 @@ class Record(dict[str, object]):
 
 
 def with_attributes(value: Any) -> Any:
-    """The same, with the keys of objects as attributes."""
+    """Return the same, with the keys of objects as attributes."""
     if isinstance(value, dict):
         return Record({name: with_attributes(value[name]) for name in value})
     return [with_attributes(one) for one in value] if isinstance(value, list) else value
 
 
 def lacking(name: str, kind: type[Exception] = ValueError) -> Exception:
-    """The error for what the tool measures, and only a column has here."""
+    """Return the error for what the tool measures, and only a column has here."""
     return kind(f"a row has no {name}, which the script reads; give the rows a column `{name}`")
 
 
@@ -185,7 +187,7 @@ class PlainValue(dict[str, object]):
 
 
 def parameters(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
-    """A function's parameters, with whether each has a default, and whether it takes any other by its name."""
+    """Return a function's parameters, with whether each has a default, and whether it takes any other by its name."""
     import inspect
 
     found = inspect.signature(function).parameters.values()
@@ -225,7 +227,7 @@ def _is_stand_in(name: str) -> bool:
 
 
 def is_installed(name: str) -> bool:
-    """Whether a module can be imported."""
+    """Say whether a module can be imported."""
     try:
         __import__(name)
     except ImportError:
@@ -249,7 +251,7 @@ class Idle:
 
 def score_of(value: Any, comment: Any = None) -> dict[str, Any] | None:
     """
-    A vendor's value with its comment: a bool is label and score, a number the score, text the label.
+    Return a vendor's value with its comment: a bool is label and score, a number the score, text the label.
 
     None for what is none of these.
     """
@@ -264,7 +266,7 @@ def score_of(value: Any, comment: Any = None) -> dict[str, Any] | None:
 
 
 def abstention(why: str) -> dict[str, Any]:
-    """A result of an evaluator that chose to give none."""
+    """Return a result of an evaluator that chose to give none."""
     return {"score": None, "explanation": why}
 
 
@@ -280,7 +282,8 @@ def several(found: dict[str, Any], why: str) -> Any:
 
 def figures(found: dict[str, Any], name: str) -> dict[str, Any]:
     """
-    The results of a function that judges all rows together, as numbers by their names; a text among them as it is.
+    Return the results of a function that judges all rows together, as numbers by their names; a text among them as it
+    is.
 
     Raises ValueError where there is no number.
     """
@@ -296,7 +299,7 @@ def figures(found: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def as_object(value: Any, key: str, *others: str) -> Any:
-    """The object, also out of its JSON text, as CSV has it; or one that has what is no object under the key."""
+    """Return the object, also out of its JSON text, as CSV has it; or one that has what is no object under the key."""
     if isinstance(value, dict):
         return value
     if isinstance(value, str) and value.lstrip().startswith("{"):
@@ -310,5 +313,5 @@ def as_object(value: Any, key: str, *others: str) -> Any:
 
 
 def defaults(given: dict[str, Any], own: Mapping[str, bool], known: tuple[str, ...]) -> dict[str, Any]:
-    """What was set for parameters of the function that its vendor does not fill, such as `threshold`."""
+    """Return what was set for parameters of the function that its vendor does not fill, such as `threshold`."""
     return {name: given[name] for name in given if name in own and name not in known and name not in ROW}

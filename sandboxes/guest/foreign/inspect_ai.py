@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words."""
+    """Return the function that takes a row's words."""
     factory = find_function(open_script(source), entry)
     # What a factory has made, `near_1 = near(1)`, is the scorer: an async function, or an instance with `__call__`.
     scorer = FactoryCache((lambda: factory) if is_async(factory) or not hasattr(factory, "__code__") else factory)
@@ -48,7 +48,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
 
 def messages_of(chat: Any) -> list[Any]:
-    """A column of chat messages as Inspect has these, its own or as OpenAI's; none for anything else."""
+    """Return a column of chat messages as Inspect has these, its own or as OpenAI's; none for anything else."""
     if not isinstance(chat, list) or not all(isinstance(one, dict) and "role" in one for one in chat):
         return []
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser
@@ -69,7 +69,7 @@ def messages_of(chat: Any) -> list[Any]:
 
 
 def call_of(call: Any, at: int) -> Any:
-    """One call of a tool: `{"function": {"name": …, "arguments": "{…}"}}`, or with plain names."""
+    """Return one call of a tool: `{"function": {"name": …, "arguments": "{…}"}}`, or with plain names."""
     import json
 
     from inspect_ai.tool import ToolCall
@@ -116,7 +116,7 @@ def target_of(reference: Any) -> str | list[str]:
 
 
 def result(score: Any, number: Callable[[Any], float]) -> Any:
-    """A score's value in evalcell's words: letters have their numbers, other text is a label."""
+    """Return a score's value in evalcell's words: letters have their numbers, other text is a label."""
     if score is None:
         return None
     value, why = getattr(score, "value", score), getattr(score, "explanation", None)
@@ -138,7 +138,7 @@ def one(value: Any, why: str | None, number: Callable[[Any], float]) -> dict[str
 
 
 def is_number(value: str, number: Callable[[Any], float]) -> bool:
-    """Whether Inspect has a number for the text; it takes any other for 0."""
+    """Say whether Inspect has a number for the text; it takes any other for 0."""
     if number(value) != 0.0 or value in ("I", "N") or value.lower() in ("no", "false"):
         return True
     try:

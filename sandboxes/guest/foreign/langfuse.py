@@ -81,13 +81,13 @@ class Evaluation:
 
 
 def load_page(source: str) -> ModuleType:
-    """A script of the page as a module, with the classes that the page gives it. Raises what it raises."""
+    """Return a script of the page as a module, with the classes that the page gives it. Raises what it raises."""
     return load(source, **{one.__name__: one for one in (EvaluationContext, EvaluationResult, Score, ToolCall)})
 
 
 def wrap(source: str, entry: str, page: bool, summary: bool) -> Callable[..., Any]:
     """
-    The function that takes a row's words. `page`: it was written for the page.
+    Return the function that takes a row's words. `page`: it was written for the page.
 
     `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
     """
@@ -123,7 +123,7 @@ def _item_result(id: Any, row: dict[str, Any]) -> Record:
 
 
 def context_of(row: dict[str, Any]) -> EvaluationContext:
-    """A row as the context of the page."""
+    """Return a row as the context of the page."""
     metadata = row.get("metadata")
     calls = (metadata or {}).get("tool_calls") or []
     tools = [ToolCall(one) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else []
@@ -149,7 +149,9 @@ def _of_page(value: Any) -> Any:
 
 
 def jsonable(value: Any) -> Any:
-    """As Langfuse's page reads a result: data classes are their fields, and what JSON cannot hold is its text."""
+    """
+    Return what Langfuse's page reads of a result: data classes are their fields, and what JSON cannot hold is its text.
+    """
     if value is None or isinstance(value, str | int | float):
         return value
     if hasattr(type(value), "__dataclass_fields__"):
@@ -167,14 +169,14 @@ def jsonable(value: Any) -> Any:
 
 
 def truth(value: Any) -> bool | None:
-    """What a value of the type BOOLEAN means; None if Langfuse refuses it."""
+    """Return what a value of the type BOOLEAN means; None if Langfuse refuses it."""
     if isinstance(value, str):
         return _TRUTHS.get(value.strip().lower())
     return bool(value) if isinstance(value, int | float) and value in (0, 1) else None
 
 
 def score_result(name: str, about: dict[str, Any]) -> dict[str, Any]:
-    """A score in evalcell's words, or why it is `invalid`, by the rules of Langfuse's worker."""
+    """Return a score in evalcell's words, or why it is `invalid`, by the rules of Langfuse's worker."""
     value, text, metadata = about.get("value"), about.get("comment"), about.get("metadata", {})
     kind = about["dataType"] if "dataType" in about else about.get("data_type")
     if ("dataType" in about or kind is not None) and kind not in TYPES:

@@ -77,7 +77,7 @@ class RunEvaluator:
 
 def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, list[str]]) -> Callable[..., Any]:
     """
-    The function that takes a row's words. `page`: it was written for the page.
+    Return the function that takes a row's words. `page`: it was written for the page.
 
     `read`: by a row's word, the keys that the script reads of it. A value that is no object stands under the only one.
     `summary`: it judges all rows together, and the function takes their results, as `aggregate` does.
@@ -144,7 +144,8 @@ def wrap(source: str, entry: str, page: bool, summary: bool, read: dict[str, lis
 
 def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[str] | None = None) -> Any:
     """
-    A row's word as an object, with what was mapped into it: `outputs.answer`. `read`: the keys that are read of it.
+    Return a row's word as an object, with what was mapped into it: `outputs.answer`. `read`: the keys that are read of
+    it.
 
     Raises TypeError for a value that is none, where several other keys are read.
     """
@@ -166,7 +167,7 @@ def part_of(row: dict[str, Any], name: str, prefix: str, key: str, read: list[st
 
 
 def column_value(name: str, value: Any) -> Any:
-    """A column as LangSmith has it: a time is no text, and a run in a run has attributes."""
+    """Return a column as LangSmith has it: a time is no text, and a run in a run has attributes."""
     if name in ("start_time", "end_time") and isinstance(value, str):
         import contextlib
         from datetime import datetime

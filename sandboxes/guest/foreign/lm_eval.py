@@ -11,14 +11,16 @@ if TYPE_CHECKING:
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words."""
+    """Return the function that takes a row's words."""
     return calling(
         find_function(load(source), entry), lambda row: ((doc_of(row), results_of(row.get("output"))), {}), result
     )
 
 
 def doc_of(row: dict[str, Any]) -> dict[str, Any]:
-    """The row of the task's own dataset: the column `doc` of lm-eval's samples, else all columns but the output."""
+    """
+    Return the row of the task's own dataset: the column `doc` of lm-eval's samples, else all columns but the output.
+    """
     doc = row.get("doc")
     if isinstance(doc, str):
         import json
@@ -30,7 +32,9 @@ def doc_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def results_of(output: Any) -> list[Any]:
-    """One result for each request of the row; lm-eval's samples have numbers and bools of a likelihood as texts."""
+    """
+    Return one result for each request of the row; lm-eval's samples have numbers and bools of a likelihood as texts.
+    """
     return [_likelihood(one) for one in output] if isinstance(output, list) else [output]
 
 
@@ -41,7 +45,7 @@ def _likelihood(one: Any) -> Any:
 
 
 def result(value: Any) -> Any:
-    """The metrics by their names; what only all rows together make a figure of is left out."""
+    """Return the metrics by their names; what only all rows together make a figure of is left out."""
     if not isinstance(value, dict):
         return invalid(f"process_results returned {words(value)}: return a dict with a number for each metric")
     found = [(str(name), one) for name, each in value.items() if (one := plain(each)) is not None]

@@ -25,7 +25,7 @@ class NoObject(PlainValue):
 
 
 def object_of(value: Any, name: str, key: str, read: list[str]) -> dict[str, Any]:
-    """A row's word as an object; what is none stands under the key, or under the only one that is read."""
+    """Return a row's word as an object; what is none stands under the key, or under the only one that is read."""
     alone = read[0] if len(read) == 1 else key
     held: dict[str, Any] = as_object(value, alone, *read)
     if isinstance(value, dict | None) or held.get(alone) is not value:
@@ -38,7 +38,7 @@ def object_of(value: Any, name: str, key: str, read: list[str]) -> dict[str, Any
 
 
 def wrap(source: str, entry: str, read: dict[str, list[str]]) -> Callable[..., Any]:
-    """The function that takes a row's words. `read`: by a row's word, the keys that the script reads of it."""
+    """Return the function that takes a row's words. `read`: by a row's word, the keys that the script reads of it."""
     found: Any = getattr(open_script(source, MLFLOW_DISABLE_TELEMETRY="true"), entry)
     with contextlib.suppress(ImportError):  # the first row would import it, in each batch anew
         __import__("mlflow.evaluation")
@@ -61,7 +61,7 @@ def wrap(source: str, entry: str, read: dict[str, list[str]]) -> Callable[..., A
 
 
 def result(feedbacks: list[Any], value: Any) -> Any:
-    """MLflow's feedbacks in evalcell's words."""
+    """Return MLflow's feedbacks in evalcell's words."""
     if not feedbacks:
         return None
     found = []

@@ -13,7 +13,11 @@ _MATH = ("floor", "ceil", "exp", "sqrt", "log")
 
 
 def wrap(source: str, entry: str, grader: dict[str, Any] | None) -> Callable[..., Any]:
-    """The function that takes a row's words. `grader`: the source is none of a script, but this grader's JSON."""
+    """
+    Return the function that takes a row's words.
+
+    `grader`: the source is none of a script, but this grader's JSON.
+    """
     if grader is not None:
         grade, kind = _grader(grader), str(grader.get("type"))
 
@@ -25,7 +29,7 @@ def wrap(source: str, entry: str, grader: dict[str, Any] | None) -> Callable[...
 
 
 def sample_of(row: dict[str, Any]) -> dict[str, Any]:
-    """The output as OpenAI's `sample`."""
+    """Return the output as OpenAI's `sample`."""
     output, text = row.get("output"), row.get("output")
     if not isinstance(output, str):
         import json
@@ -55,7 +59,7 @@ def item_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def result(value: Any) -> Any:
-    """A number as the score."""
+    """Return a number as the score."""
     if isinstance(value, bool | int | float):
         return {"score": float(value)}
     if type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1:
@@ -115,7 +119,9 @@ def _multi(grader: dict[str, Any]) -> Callable[[Any, Any], Any]:
 
 
 def formula(text: str) -> str:
-    """The formula of a multi grader as Python has it: OpenAI's `^` is power, and there is no text in a formula."""
+    """
+    Return the formula of a multi grader as Python has it: OpenAI's `^` is power, and there is no text in a formula.
+    """
     return text.strip().replace("^", "**")
 
 
@@ -128,7 +134,7 @@ def _checked(operation: str, value: str, reference: str) -> bool:
 
 
 def fill_template(template: str, sample: Any, item: Any) -> str:
-    """The text with `{{ sample.… }}` and `{{ item.… }}` filled. Raises KeyError for what there is not."""
+    """Return the text with `{{ sample.… }}` and `{{ item.… }}` filled. Raises KeyError for what there is not."""
     import json
     import re
 

@@ -14,7 +14,7 @@ _MOST = 100
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words, and columns by other names."""
+    """Return the function that takes a row's words, and columns by other names."""
     quiet = {"OPIK_TRACK_DISABLE": "true", "OPIK_SENTRY_ENABLE": "false", "OPIK_USER_ANALYTICS_ENABLE": "false"}
     kind, is_class = made_or_class(open_script(source, **quiet), entry)
     import opik
@@ -86,7 +86,7 @@ class MetricArguments:
 
 
 def result(value: Any) -> Any:
-    """Opik's results in evalcell's words."""
+    """Return Opik's results in evalcell's words."""
     found = []
     for one in value if isinstance(value, list) else [value]:
         if not hasattr(one, "scoring_failed"):

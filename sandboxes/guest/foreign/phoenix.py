@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def wrap(source: str, entry: str, experiment: dict[str, str] | None = None) -> Callable[..., Any]:
     """
-    The function that takes a row's words, and columns by other names.
+    Return the function that takes a row's words, and columns by other names.
 
     `experiment`: it is one of Phoenix's experiments; by a row's word, the only key that it reads of it.
     """
@@ -51,7 +51,7 @@ def _of_experiment(evaluator: Any, keys: dict[str, str]) -> Callable[..., Any]:
 
 
 def experiment_result(value: Any) -> Any:
-    """What an experiment says, in evalcell's words."""
+    """Return what an experiment says, in evalcell's words."""
     some = value if isinstance(value, list | tuple) else [value]
     found = []
     for one in some:
@@ -67,11 +67,11 @@ def experiment_result(value: Any) -> Any:
 
 
 def columns(row: dict[str, Any]) -> dict[str, Any]:
-    """A row's columns, of which Phoenix takes what the function's parameters name and require."""
+    """Return a row's columns, of which Phoenix takes what the function's parameters name and require."""
     return {**(row.get("metadata") or {}), **row}
 
 
 def result(scores: list[Any]) -> Any:
-    """Phoenix's scores in evalcell's words."""
+    """Return Phoenix's scores in evalcell's words."""
     found = [(str(score.name), result_dict(score.label, score.score, score.explanation)) for score in scores]
     return by_name(found) if found else None

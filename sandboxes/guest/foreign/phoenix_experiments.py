@@ -83,7 +83,7 @@ class FunctionEvaluator(Evaluator):
 
 
 def create_of(default: Callable[[Any], Any], filled: tuple[str, ...]) -> Callable[..., Any]:
-    """The decorator of one of Phoenix's packages."""
+    """Return the decorator of one of Phoenix's packages."""
 
     def create_evaluator(kind: Any = "CODE", name: Any = None, scorer: Any = None) -> Callable[..., Any]:
         def wrapper(function: Any) -> Any:
@@ -97,7 +97,7 @@ def create_of(default: Callable[[Any], Any], filled: tuple[str, ...]) -> Callabl
 
 
 def of_server(value: Any) -> Any:
-    """What the server's package makes of a returned value."""
+    """Return what the server's package makes of a returned value."""
     if isinstance(value, EvaluationResult):
         return value
     if isinstance(value, bool):
@@ -113,7 +113,7 @@ def of_server(value: Any) -> Any:
 
 
 def of_client(value: Any) -> Any:
-    """What the client's package makes of a returned value."""
+    """Return what the client's package makes of a returned value."""
     if isinstance(value, dict) or (
         isinstance(value, list | tuple | str) and all(isinstance(one, dict) for one in value)
     ):
@@ -165,7 +165,7 @@ def _stand_in(name: str, members: dict[str, Any]) -> None:
 
 
 def row_of(row: dict[str, Any], keys: dict[str, str]) -> dict[str, Any]:
-    """A row as Phoenix gives it; text of which the script reads one of the keys stands under that key."""
+    """Return a row as Phoenix gives it; text of which the script reads one of the keys stands under that key."""
     found = {word: row.get(word) for word in ("input", "output", "reference", "metadata")}
     for word, key in keys.items():
         if found[word] is not None:

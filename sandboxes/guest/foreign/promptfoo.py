@@ -20,7 +20,7 @@ _SHAPES = "return a bool, a number, or a dict with pass, score and reason"
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words. The entry `<inline>`: the source is an expression, or lines."""
+    """Return the function that takes a row's words. The entry `<inline>`: the source is an expression, or lines."""
     if entry == "<inline>":
         return _inline(source)
     return calling(find_function(load(source), entry), lambda row: ((row.get("output"), context_of(row)), {}), result)
@@ -75,7 +75,7 @@ def _object(value: Any) -> dict[str, Any] | None:
 
 
 def context_of(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as promptfoo's context: its columns are `vars`, what was set is `config`."""
+    """Return a row as promptfoo's context: its columns are `vars`, what was set is `config`."""
     metadata = row.get("metadata") or {}
     values = dict(metadata)
     given = row.get("input")
@@ -136,7 +136,7 @@ def _prompt(value: Any, given: Any) -> str | None:
 
 
 def result(value: Any) -> Any:
-    """What promptfoo makes of a returned value."""
+    """Return what promptfoo makes of a returned value."""
     if isinstance(value, str):
         lower = value.lower()
         if lower in ("true", "false"):

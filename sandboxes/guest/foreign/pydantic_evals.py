@@ -18,7 +18,7 @@ _NO_SPANS = "a row has no spans, as no task is run; judge its output, or columns
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words."""
+    """Return the function that takes a row's words."""
     module = open_script(source)
     found, is_class = made_or_class(module, entry)
     evaluator = FactoryCache(found if is_class else lambda: found)
@@ -71,7 +71,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
 
 def types_of(kind: type, names: dict[str, Any], adapter: Callable[[Any], Any]) -> tuple[Any, Any, Any]:
-    """What makes inputs, output and metadata of the types that an evaluator declares for them; None for none."""
+    """Return what makes inputs, output and metadata of the types that an evaluator declares for them; None for none."""
     import typing
 
     def maker(declared: Any) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words, and columns by other names."""
+    """Return the function that takes a row's words, and columns by other names."""
     found: Any = getattr(open_script(source, RAGAS_DO_NOT_TRACK="true"), entry)
     from ragas._analytics import _analytics_batcher
     from ragas.dataset_schema import SingleTurnSample
@@ -69,7 +69,7 @@ def _run_idle(base: type, sample: Callable[..., Any]) -> None:
 
 
 def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row by Ragas' names too, which hold text."""
+    """Return a row by Ragas' names too, which hold text."""
     columns = {**(row.get("metadata") or {}), **row}
     for ours, theirs in (("output", "response"), ("input", "user_input")):
         if ours in row:

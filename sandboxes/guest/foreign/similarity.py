@@ -14,7 +14,7 @@ METRICS = ("fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_2", "rouge_3", "roug
 
 
 def similarity(metric: str, text: str, reference: str) -> float:
-    """A score from 0 to 1."""
+    """Return a score from 0 to 1."""
     if metric == "fuzzy_match":
         return _indel(text, reference)
     if metric == "bleu":

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """The template with each `{{ … }}` filled; what there is not is empty."""
+    """Return the template with each `{{ … }}` filled; what there is not is empty."""
     return MARKS.sub(lambda found: "" if found[1] is None else _text(_value(found[1].strip(), values)), template)
 
 

@@ -14,7 +14,7 @@ _TRAINER = ("trainer_state", "log_extra", "log_metric")
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes the words of several rows."""
+    """Return the function that takes the words of several rows."""
     function = find_function(load(source), entry)
     function = function() if isinstance(function, type) else function
     own, accepts_any = parameters(function)

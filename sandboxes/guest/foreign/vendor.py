@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def open_script(source: str, **variables: str) -> ModuleType:
     """
-    The script, loaded where its vendor's package finds what it looks for.
+    Return the script, loaded where its vendor's package finds what it looks for.
 
     A sandbox has neither variables nor a home; packages ask for these when they are imported.
     """
@@ -31,7 +31,7 @@ def open_script(source: str, **variables: str) -> ModuleType:
 
 
 def row_arguments(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What was set or mapped beside a row's own words: the arguments of a class, or columns by other names."""
+    """Return what was set or mapped beside a row's own words: the arguments of a class, or columns by other names."""
     return {name: row[name] for name in row if name not in ROW}
 
 
@@ -62,7 +62,7 @@ class FactoryCache:
 
 
 def making(make: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """What a class or a factory makes. Raises TypeError, with the ways to give what it lacks."""
+    """Return what a class or a factory makes. Raises TypeError, with the ways to give what it lacks."""
     try:
         return make(**arguments)
     except TypeError:
@@ -82,7 +82,7 @@ def making(make: Callable[..., Any], arguments: dict[str, Any]) -> Any:
 
 def waiting(call: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
     """
-    The same without `await`: rows of one process share an event loop, as in the vendors' own runners.
+    Return the same without `await`: rows of one process share an event loop, as in the vendors' own runners.
 
     A loop for each row takes longer than most scripts do. One on which a row has left anything ends with that row.
     """
@@ -133,12 +133,12 @@ def text(value: Any) -> str:
 
 
 def text_or_none(row: Mapping[str, Any], name: str) -> str | None:
-    """A row's word as text; nothing stays nothing, and is not the text `null`."""
+    """Return a row's word as text; nothing stays nothing, and is not the text `null`."""
     return None if row.get(name) is None else text(row[name])
 
 
 def plain(value: Any, explanation: str | None = None) -> dict[str, Any] | None:
-    """A number as score, text as label, a bool as both, numpy's too; None for anything else."""
+    """Return a number as score, text as label, a bool as both, numpy's too; None for anything else."""
     if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
         value = bool(value)
     if isinstance(value, bool):
@@ -151,7 +151,7 @@ def plain(value: Any, explanation: str | None = None) -> dict[str, Any] | None:
 
 
 def result_dict(label: str | None, score: Any, explanation: str | None) -> dict[str, Any]:
-    """A result of three parts; without a score it is its label, and without that it says that there is none."""
+    """Return a result of three parts; without a score it is its label, and without that it says that there is none."""
     if score is None and label is not None:
         return {"label": label, "explanation": explanation}
     return {"label": label, "score": score, "explanation": explanation}

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's values."""
+    """Return the function that takes a row's values."""
     return calling(find_function(load(source), entry), lambda row: ((), row), result)
 
 
 def result(value: Any) -> dict[str, Any]:
-    """What verl makes of a returned value: of its own functions' tuples it takes the first."""
+    """Return what verl makes of a returned value: of its own functions' tuples it takes the first."""
     others = ""
     if isinstance(value, dict):
         if "score" not in value:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """The function that takes a row's words, and columns by other names."""
+    """Return the function that takes a row's words, and columns by other names."""
     found: Any = getattr(open_script(source, WEAVE_DISABLED="true", WANDB_MODE="offline"), entry)
     from weave.flow.scorer import Scorer, apply_scorer_async
 
@@ -29,7 +29,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
 
 
 def result(value: Any) -> Any:
-    """A scorer's value in evalcell's words: what a dict has, by its path."""
+    """Return a scorer's value in evalcell's words: what a dict has, by its path."""
     if hasattr(value, "model_dump"):
         value = value.model_dump()
     if value is None or value == {}:

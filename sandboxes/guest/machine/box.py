@@ -104,7 +104,7 @@ class GuestBox(GuestChannel, ABC):
 
     @abstractmethod
     def run(self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool) -> AsyncGenerator[Sequence[CallResult]]:
-        """The result of each row, as soon as it is known; ends early when the box is no longer alive."""
+        """Return the result of each row, as soon as it is known; ends early when the box is no longer alive."""
 
     @property
     def watched(self) -> bool:
@@ -200,7 +200,7 @@ class GuestBox(GuestChannel, ABC):
 
 
 def run_steps(steps: Awaitable[T]) -> T:
-    """The result of a coroutine, which does its waiting itself."""
+    """Return the result of a coroutine, which does its waiting itself."""
     try:
         steps.__await__().__next__()
     except StopIteration as end:
@@ -210,7 +210,7 @@ def run_steps(steps: Awaitable[T]) -> T:
 
 
 def each(told: AsyncGenerator[T]) -> Iterator[T]:
-    """The items of an async generator, which is closed in any case."""
+    """Yield the items of an async generator, which is closed in any case."""
     try:
         while True:
             try:

@@ -52,7 +52,7 @@ class DenoRuntime:
         self.readable = [] if self.missing or not self.program else [self.program, self.pipes]
 
     def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
-        """The part of the first message that all boxes share. There is no folder to write to."""
+        """Return the part of the first message that all boxes share. There is no folder to write to."""
         program, pipes = (init.moved_path(path, walls["moved"]) for path in (self.program or "", self.pipes))
         return {"program": program, "pipes": pipes, "tmp": None}
 

@@ -81,7 +81,7 @@ class FrameWriter:
 
 
 def result_frame(how: str, payload: bytes, took: float, kept: bytes, said: int, loading: bool) -> dict[str, Any]:
-    """The result of a row, or of loading, as `remote.stream` reads it; see `supervisor.driver.CallResult`."""
+    """Return the result of a row, or of loading, as `remote.stream` reads it; see `supervisor.driver.CallResult`."""
     found: dict[str, Any] = {"how": how, "payload": _text(payload), "took": took, "output": _text(kept), "said": said}
     return found | ({"loading": True} if loading else {})
 

@@ -33,7 +33,7 @@ _GET_SECCOMP = 21
 
 
 def packages(asked: str | None) -> list[str]:
-    """Folders of packages, the last of which was asked for; `site` asks for those of this Python."""
+    """Return folders of packages, the last of which was asked for; `site` asks for those of this Python."""
     if asked != "site":
         return [asked] if asked else []
     import site
@@ -44,14 +44,16 @@ def packages(asked: str | None) -> list[str]:
 
 
 def program(name: str, folders: Sequence[str]) -> str | None:
-    """The path of a program that was installed with packages, in one of the folders or with this Python; or None."""
+    """
+    Return the path of a program that was installed with packages, in one of the folders or with this Python; or None.
+    """
     prefixes = [*folders, _virtual() or sys.prefix]
     found = (os.path.join(prefix, "bin", name) for prefix in prefixes)
     return next((os.path.realpath(path) for path in found if os.access(path, os.X_OK)), None)
 
 
 def loaders() -> list[str]:
-    """The dynamic loaders, which start programs that use shared libraries."""
+    """Return the dynamic loaders, which start programs that use shared libraries."""
     found = (os.path.join(top, name) for top in _LIBRARIES[:2] if os.path.isdir(top) for name in os.listdir(top))
     return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.basename(path).startswith("ld-")))
 
@@ -66,7 +68,7 @@ def _virtual() -> str | None:
 
 def files(folders: Iterable[str], network: Sequence[str] | None) -> list[str]:
     """
-    The paths that may be read: the standard library, shared libraries, packages; for a `network` also its files.
+    Return the paths that may be read: the standard library, shared libraries, packages; for a `network` also its files.
 
     The paths as they will be asked for, without those inside another.
     """
@@ -94,7 +96,7 @@ def _mapped() -> list[str]:
 
 
 def reachable(path: str) -> bool:
-    """Whether a user outside our groups may enter all folders above, and read it."""
+    """Say whether a user outside our groups may enter all folders above, and read it."""
     path = os.path.realpath(path)
     mode = 0o5 if os.path.isdir(path) else 0o4
     if os.stat(path).st_mode & mode != mode:
@@ -103,7 +105,7 @@ def reachable(path: str) -> bool:
 
 
 def inner_paths(places: Iterable[str]) -> dict[str, str]:
-    """Paths that a user outside our groups cannot reach -> paths by which it can."""
+    """Return paths by which a user outside our groups can reach paths that it cannot."""
     return {path: f"/proc/self/fd/{os.open(path, os.O_PATH)}" for path in places if not reachable(path)}
 
 
@@ -116,7 +118,7 @@ def may_mount() -> bool:
 
 
 def spare_uid() -> int | None:
-    """A uid that nobody has, if this process can become it; else None."""
+    """Return a uid that nobody has, if this process can become it; else None."""
     if os.geteuid() or not (may(_SETUID) and may(_SETGID) and os.path.isdir("/proc/self/fd")):
         return None
     mapped = [procfs.mapped_ids(kind) for kind in ("uid", "gid")]
@@ -157,7 +159,7 @@ def knows_seccomp() -> bool:
 
 
 def hashes_from_0() -> bool:
-    """Whether strings have the hashes of this Python with the seed 0, if its algorithm is known here."""
+    """Say whether strings have the hashes of this Python with the seed 0, if its algorithm is known here."""
     known = sys.hash_info.algorithm == "siphash13" and sys.hash_info.width == 64
     return not sys.flags.hash_randomization and (not known or hash("evalcell") == _OF_SEED_0)
 

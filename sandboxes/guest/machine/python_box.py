@@ -37,7 +37,7 @@ class PythonRuntime:
         self.readable = [*self.folders, *{os.path.dirname(path) for path in self._files.values()}]
 
     def boot(self, walls: dict[str, Any]) -> dict[str, Any]:
-        """The part of the first message that all boxes share."""
+        """Return the part of the first message that all boxes share."""
         moved = walls["moved"]
         files = {name: init.moved_path(path, moved) for name, path in self._files.items()}
         packages = init.moved_path(self.folders[-1], moved) if self.folders else None

@@ -29,4 +29,4 @@ class RuntimeNeeds(Protocol):
 
     @staticmethod
     def serve(channel: socket, boot: dict[str, Any], /) -> None:
-        """What a box does once its rights are given up."""
+        """Do what a box does once its rights are given up."""

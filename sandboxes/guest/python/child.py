@@ -172,7 +172,7 @@ def _await(awaitable: Awaitable[Any]) -> Any:
 
 
 def reply(text: str) -> bytes:
-    """The reply as the host reads it; lone surrogates of a script are kept."""
+    """Return the reply as the host reads it; lone surrogates of a script are kept."""
     return ("{" + text + "}").encode("utf-8", "surrogatepass")
 
 

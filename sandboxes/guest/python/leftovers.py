@@ -84,7 +84,9 @@ class Snapshot:
         ]
 
     def changes(self) -> list[str]:
-        """What has changed since, in words of this module; to be called once, before anything is ended or removed."""
+        """
+        Return what has changed since, in words of this module; to be called once, before anything is ended or removed.
+        """
         for put_back in self._put_back:
             put_back()
         found = []
@@ -106,11 +108,11 @@ class Snapshot:
         return found
 
     def holds_removed_files(self) -> bool:
-        """Whether removed files are still held, by a mapping or a descriptor."""
+        """Say whether removed files are still held, by a mapping or a descriptor."""
         return _room(self._tmp) != self._room
 
     def new_modules(self) -> list[str]:
-        """The names of the modules that have been imported from files since, in order."""
+        """Return the names of the modules that have been imported from files since, in order."""
         found = []
         for name, module in list(sys.modules.items()):
             if name not in self._names and isinstance(name, str) and not name.endswith("__main__"):

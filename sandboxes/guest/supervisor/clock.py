@@ -26,7 +26,7 @@ _changing = allocate_lock()
 
 
 def now() -> float:
-    """Seconds of the monotonic clock in which this process could run while somebody held the clock."""
+    """Return the seconds of the monotonic clock in which this process could run while somebody held the clock."""
     last, lost = _state
     return min(monotonic(), last + _MOST) - lost
 

@@ -33,13 +33,17 @@ _FULL_HEAP = (b"<--- Last few GCs --->", b"# Fatal JavaScript out of memory", b"
 
 
 def why_not(said: bytes) -> str:
-    """Why Deno did not start, from its output; V8 puts its reason between lines of `#`. Empty: it printed nothing."""
+    """
+    Return why Deno did not start, from its output; V8 puts its reason between lines of `#`.
+
+    Empty: it printed nothing.
+    """
     lines = (line.strip("# \t") for line in said.decode("utf-8", "replace").splitlines())
     return "; ".join([line for line in lines if line][:3])[:300]
 
 
 def end_of_heap(kept: bytes) -> int:
-    """Where in what was printed the engine says that its heap is full, after which it ends; else -1."""
+    """Return where in what was printed the engine says that its heap is full, after which it ends; else -1."""
     at = min((kept.find(words) for words in _FULL_HEAP if words in kept), default=-1)
     return at if at < 0 else len(kept[:at].rstrip(b"\n#"))
 
@@ -91,7 +95,7 @@ class FramePipe(Pipe):
         return bool(self._data)
 
     def next(self) -> Frame | None:
-        """The next frame, or None if it has not arrived."""
+        """Return the next frame, or None if it has not arrived."""
         if len(self._data) < _HEAD.size:
             return None
         key, kind, place, seconds, size = _HEAD.unpack_from(self._data)

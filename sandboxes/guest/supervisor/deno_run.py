@@ -97,8 +97,8 @@ class DenoSupervisor:
         self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
-        The results of the requests, in order, as soon as they are known, in groups of those that are there together;
-        with `shared` they share a state, while it lives.
+        Yield the results of the requests, in order, as soon as they are known, in groups of those that are there
+        together; with `shared` they share a state, while it lives.
 
         Ends early when the box is no longer alive; another box must do the rest.
         """

@@ -109,7 +109,7 @@ class After:
     """What follows a run: nothing, unless a class of it says otherwise."""
 
     def requests(self) -> Sequence[bytes]:
-        """Those of the next run, which has the same bounds; empty if there is none, or none any more."""
+        """Return those of the next run, which has the same bounds; empty if there is none, or none any more."""
         return ()
 
     def begun(self) -> None:

@@ -39,7 +39,7 @@ class Inbox:
         loop.add_reader(ours.fileno(), self._readable)
 
     def message(self) -> tuple[dict[str, Any], bytes] | None:
-        """The next message that has arrived, with its parts in one."""
+        """Return the next message that has arrived, with its parts in one."""
         try:
             return wire.first(self._inbox, self.longest)
         except (ValueError, RecursionError):

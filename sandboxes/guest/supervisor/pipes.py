@@ -176,13 +176,18 @@ class Results(Pipe):
         return bool(self._data)
 
     def next(self, place: int) -> tuple[bytes, float] | None:
-        """The payload of the request at this place and the seconds that it reports; None if it has not arrived."""
+        """
+        Return the payload of the request at this place and the seconds that it reports; None if it has not arrived.
+        """
         while (found := self._first(place)) is None and not self.flawed and self.pull():
             pass
         return found
 
     def values(self, place: int, end: int) -> list[tuple[bytes, float]]:
-        """The payloads and seconds from this place on, up to `end`, that have arrived and say that there is a value."""
+        """
+        Return the payloads and seconds from this place on, up to `end`, that have arrived and say that there is a
+        value.
+        """
         data, at, found = self._data, 0, []
         while place < end and len(data) - at >= wire.RESULT.size:
             length, number, seconds = wire.RESULT.unpack_from(data, at)
@@ -275,14 +280,14 @@ class PrintedOutput(Pipe):
             del self._current[: -(self._keep + len(self._mark))]
 
     def mark_arrived(self) -> bool:
-        """Whether the mark after the next call has arrived."""
+        """Say whether the mark after the next call has arrived."""
         while not self._done and not self.flooded and self.pull():
             pass
         return bool(self._done)
 
     def cut(self, whole: bool = True) -> tuple[bytes, int]:
         """
-        The next call's output: its end, and its length in bytes.
+        Return the next call's output: its end, and its length in bytes.
 
         `whole`: its result has arrived, so that its mark is there too, unless a script broke the stream.
         """

@@ -27,7 +27,7 @@ class ProcessorTime:
 
     def next_look(self, until: float) -> float:
         """
-        When to look again, `until` at the latest; negative if all is used.
+        Return when to look again, `until` at the latest; negative if all is used.
 
         All cores together can use what is left no sooner.
         """

@@ -23,7 +23,7 @@ MOST = 1024
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below `pid`, nearest first; at most `MOST`."""
+    """Return the processes below `pid`, nearest first; at most `MOST`."""
     found: list[int] = []
     level = children(pid)
     while level and len(found) < MOST:
@@ -59,7 +59,7 @@ def _by_parent(pid: int) -> list[int]:
 
 def memory(pids: list[int], limit: int) -> int:
     """
-    Bytes of memory of their own that the processes hold together; files mapped for reading are not counted.
+    Return the bytes of memory of their own that the processes hold together, without files mapped for reading.
 
     Pages that a fork shares are counted once if it matters, which is when counting them twice exceeds `limit`. If a
     script makes this take too long, the result exceeds the limit.
@@ -77,7 +77,7 @@ def memory(pids: list[int], limit: int) -> int:
 
 
 def processor_time(pid: int) -> float:
-    """Seconds of the processor that a process and all below it have used, with those that have ended."""
+    """Return the seconds of the processor that a process and all below it have used, with those that have ended."""
     ticks = 0
     for each in (pid, *descendants(pid)):
         with contextlib.suppress(OSError, ValueError):
@@ -86,7 +86,7 @@ def processor_time(pid: int) -> float:
 
 
 def threads(pid: int) -> int:
-    """The number of threads; 1 if the kernel does not tell."""
+    """Return the number of threads; 1 if the kernel does not tell."""
     try:
         return len(_tasks(pid))
     except OSError:
@@ -94,7 +94,7 @@ def threads(pid: int) -> int:
 
 
 def shared_mappings(pid: int) -> list[str]:
-    """Its mappings that forks share; read-only ones too, which can be made writable again."""
+    """Return its mappings that forks share; read-only ones too, which can be made writable again."""
     try:
         lines = [line.split(None, 5) for line in _text(f"{_PROC}/{pid}/maps").splitlines()]
     except OSError:
@@ -103,7 +103,9 @@ def shared_mappings(pid: int) -> list[str]:
 
 
 def descriptors(pid: int) -> dict[int, str]:
-    """Its open descriptors and what they lead to, but for handles on processes; empty if the kernel does not tell."""
+    """
+    Return its open descriptors and what they lead to, but for handles on processes; empty if the kernel does not tell.
+    """
     found = {}
     folder = f"{_PROC}/{pid}/fd"
     with contextlib.suppress(OSError):
@@ -114,7 +116,7 @@ def descriptors(pid: int) -> dict[int, str]:
 
 
 def content(pid: int, folder: str | None) -> tuple[Any, ...]:
-    """What is in a private folder of it, also removed files that are held, as far as the kernel tells."""
+    """Return what is in a private folder of it, also removed files that are held, as far as the kernel tells."""
     if folder is None:
         return ()
     path = f"{_PROC}/{pid}/root{folder}"
@@ -126,7 +128,7 @@ def content(pid: int, folder: str | None) -> tuple[Any, ...]:
 
 
 def mapped_ids(kind: str) -> list[range]:
-    """The numbers of users (`uid`) or groups (`gid`) that are valid in this process's user namespace."""
+    """Return the numbers of users (`uid`) or groups (`gid`) that are valid in this process's user namespace."""
     try:
         rows = [[int(word) for word in line.split()] for line in _text(f"{_PROC}/self/{kind}_map").splitlines()]
     except OSError:
@@ -135,7 +137,7 @@ def mapped_ids(kind: str) -> list[range]:
 
 
 def threads_of(uid: int) -> int:
-    """The number of threads of this user."""
+    """Return the number of threads of this user."""
     found = 0
     for pid in _everybody():
         try:
@@ -147,12 +149,12 @@ def threads_of(uid: int) -> int:
 
 
 def field(pid: int, name: str) -> int:
-    """A line of the process's status, in bytes; 0 if it has ended."""
+    """Return a line of the process's status, in bytes; 0 if it has ended."""
     return fields(pid, (name,))[0]
 
 
 def fields(pid: int, names: tuple[str, ...]) -> list[int]:
-    """Some lines of a process's status, in bytes; zeros if it has ended."""
+    """Return some lines of a process's status, in bytes; zeros if it has ended."""
     found = _status(f"{_PROC}/{pid}")
     if found is not None and "VmSize" not in found:  # its first thread has ended, and others go on
         with contextlib.suppress(OSError):
@@ -162,7 +164,7 @@ def fields(pid: int, names: tuple[str, ...]) -> list[int]:
 
 def deno_is_quiet(pid: int) -> bool:
     """
-    Whether only the main thread and the newest Worker of a Deno process compute, and no older Worker is there.
+    Say whether only the main thread and the newest Worker of a Deno process compute, and no older Worker is there.
 
     True if that cannot be found out.
     """
@@ -199,7 +201,7 @@ class Scale:
 
     def bytes(self, processes: list[int], limit: int) -> int:
         """
-        Bytes that they hold together.
+        Return the bytes that they hold together.
 
         If the kernel does not tell which pages they share, each counts with what it holds beyond the first.
         """
@@ -209,7 +211,7 @@ class Scale:
         return first + sum(max(0, held - first) for held in others)
 
     def start(self) -> list[int]:
-        """Bytes that a fork of the first process has reserved, and those that it holds."""
+        """Return the bytes that a fork of the first process has reserved, and those that it holds."""
         return fields(self._inner, ("VmData", self._name))
 
     @property

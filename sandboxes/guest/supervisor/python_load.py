@@ -55,7 +55,9 @@ class PythonLoader:
         return await self._begin("load", script, bounds)
 
     def is_clean(self) -> bool:
-        """Whether the inner process and its folder hold what they held after loading, as far as the kernel tells."""
+        """
+        Say whether the inner process and its folder hold what they held after loading, as far as the kernel tells.
+        """
         return self._rest == self._held_now()
 
     def _held_now(self) -> tuple[dict[int, str], tuple[Any, ...]]:

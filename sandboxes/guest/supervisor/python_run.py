@@ -41,8 +41,8 @@ class PythonSupervisor(PythonLoader):
         self, payloads: Sequence[bytes], bounds: CallBounds, shared: bool, after: After = NOTHING
     ) -> AsyncGenerator[Sequence[CallResult]]:
         """
-        The results of the requests, in order, as soon as they are known, in groups of those that are there together;
-        with `shared` they share a state, while it lives.
+        Yield the results of the requests, in order, as soon as they are known, in groups of those that are there
+        together; with `shared` they share a state, while it lives.
 
         Ends early when the box is no longer alive; another box must do the rest. Where state is shared, the run `after`
         this one may be begun before the last results are told: `run` of its requests goes on with it.

@@ -55,7 +55,7 @@ class SupervisedRun:
 
 
 def ending(message: dict[str, Any]) -> str:
-    """How the child ended, as the kernel told its parent."""
+    """Return how the child ended, as the kernel told its parent."""
     status = message.get("ended")
     if type(status) is not int or not 0 <= status < 1 << 16:
         return BROKE

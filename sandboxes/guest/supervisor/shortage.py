@@ -39,7 +39,7 @@ class Shortage:
 
     def since(self, killed: bool) -> str:
         """
-        Why something that has just ended or failed may not be a script's fault, with the next step; or nothing.
+        Return why something that has just ended or failed may not be a script's fault, with the next step; or nothing.
 
         `killed`: SIGKILL ended it, which the kernel uses when it runs out of memory. A count that has grown since the
         last time may be due to another box, so that a script may be doubted once too often, but never too rarely: when
@@ -51,14 +51,14 @@ class Shortage:
 
 
 def why(error: Exception) -> str:
-    """What ran short when a call failed with this error, or nothing."""
+    """Return what ran short when a call failed with this error, or nothing."""
     if isinstance(error, OSError):
         return _NUMBERS.get(error.errno or 0, "")
     return PROCESSES if isinstance(error, RuntimeError) and "start new thread" in str(error) else ""
 
 
 def why_said(line: str) -> str:
-    """What ran short, by the last line that a program printed."""
+    """Return what ran short, by the last line that a program printed."""
     return next((words for number, words in _NUMBERS.items() if os.strerror(number) in line), "")
 
 
@@ -99,7 +99,7 @@ def _count_files() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 
 def control_groups() -> list[tuple[str, str]]:
-    """The folders of this process's control groups, each with the topmost that can be seen."""
+    """Return the folders of this process's control groups, each with the topmost that can be seen."""
     own: dict[str, str] = {}
     found: list[tuple[str, str]] = []
     for line in _lines("/proc/self/cgroup"):

@@ -34,7 +34,7 @@ class Timing:
         self._reported = 0.0
 
     def spend(self, reported: float, now: float) -> float:
-        """Seconds of the present call. `reported` by the process that ran it; negative if it was not."""
+        """Return the seconds of the present call. `reported` by the process that ran it; negative if it was not."""
         left = max(0.0, now - self._start - self._reported)
         spent = min(reported, left) if reported >= 0 else now - self.began
         self._reported += spent
@@ -46,7 +46,7 @@ class Timing:
 
     def until(self, timeout: float, begun: bool) -> float:
         """
-        When the present call exceeds its time.
+        Return when the present call exceeds its time.
 
         Results that arrived while nobody read are read first. With `begun` a part of a result has arrived: if it is
         large it waits to be read, so it has as much time again as the call.

@@ -33,30 +33,40 @@ _DEMOS = {
 
 @cache
 def names() -> tuple[str, ...]:
-    """All templates, as one names them: `json-distance`."""
+    """Return all templates, as one names them: `json-distance`."""
     folders = [p for p in _HERE.iterdir() if any((p / file).is_file() for file in _FILES.values())]
     return tuple(sorted(p.name.replace("_", "-") for p in folders if p.name != _STARTER))
 
 
 def languages(name: str) -> tuple[Language, ...]:
-    """The languages that the template is written in, the default one first. Raises KeyError for an unknown name."""
+    """
+    Return the languages that the template is written in, the default one first.
+
+    Raises:
+        KeyError: For an unknown name.
+    """
     return tuple(language for language in _FILES if path(name, language).is_file())
 
 
 def path(name: str, language: Language = "python") -> Path:
     """
-    Where the template's script is kept, or would be in that language. `json-distance` and `json_distance` are one.
+    Return the path where the template's script is kept, or would be in that language. `json-distance` and
+    `json_distance` are one.
 
-    What it shares with others is not in it; `source` is what runs. Raises KeyError for an unknown name or language.
+    What it shares with others is not in it; `source` is what runs.
+
+    Raises:
+        KeyError: For an unknown name or language.
     """
     return _folder(name) / _FILES[language]
 
 
 def source(name: str, language: Language = "python") -> str:
     """
-    The template as one complete script.
+    Return the template as one complete script.
 
-    Raises KeyError for an unknown name, or a language that the template is not written in.
+    Raises:
+        KeyError: For an unknown name, or a language that the template is not written in.
     """
     script = path(name, language)
     if not script.is_file():
@@ -65,16 +75,17 @@ def source(name: str, language: Language = "python") -> str:
 
 
 def is_source(name: str, text: str) -> bool:
-    """Whether this is the template of that name, unchanged."""
+    """Say whether this is the template of that name, unchanged."""
     known = name.replace("_", "-") in names() and "python" in languages(name)
     return known and source(name) == text
 
 
 def description(name: str) -> str:
     """
-    What the template's docstring says, without reading the rest of it: to list all takes no time.
+    Return what the template's docstring says, without reading the rest of it: to list all takes no time.
 
-    Raises KeyError for an unknown name.
+    Raises:
+        KeyError: For an unknown name.
     """
     text = path(name).read_text("utf-8")
     first = text.index(_QUOTES)
@@ -82,12 +93,12 @@ def description(name: str) -> str:
 
 
 def cases(name: str) -> Path:
-    """The template's worked examples, one for all its languages. Raises KeyError for an unknown name."""
+    """Return the template's worked examples, one for all its languages. Raises KeyError for an unknown name."""
     return _folder(name) / "cases.jsonl"
 
 
 def starter(language: Language) -> tuple[str, str]:
-    """A script to begin a new evaluator with, and the cases for it."""
+    """Return a script to begin a new evaluator with, and the cases for it."""
     folder = _HERE / _STARTER
     return (folder / _FILES[language]).read_text("utf-8"), (folder / "cases.jsonl").read_text("utf-8")
 
@@ -99,9 +110,12 @@ def starter_file(name: str) -> str:
 
 def demo(name: str, language: Language = "python") -> Path | None:
     """
-    A dataset to try the template on, if there is one. Raises KeyError for an unknown name.
+    Return a dataset to try the template on, if there is one.
 
     Where the rows themselves are in a language, as programs are, TypeScript has its own.
+
+    Raises:
+        KeyError: For an unknown name.
     """
     folder = _folder(name)
     own = folder / "demo.ts.jsonl"
@@ -113,9 +127,10 @@ def demo(name: str, language: Language = "python") -> Path | None:
 
 def demo_files(name: str) -> dict[str, Path]:
     """
-    The files that the template needs beside a dataset, by the variable that holds their path, for the demo.
+    Return the files that the template needs beside a dataset, by the variable that holds their path, for the demo.
 
-    Raises KeyError for an unknown name.
+    Raises:
+        KeyError: For an unknown name.
     """
     return {path.name.split(".")[1]: path for path in sorted(_folder(name).glob("demo.*.json"))}
 

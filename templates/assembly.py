@@ -17,7 +17,7 @@ _BESIDE = ' from "./'  # a part of a part, which the evaluator imports, too
 
 
 def assemble(text: str, language: Language) -> str:
-    """The script with each part's body in place of the line that imports it; without parts, as it is."""
+    """Return the script with each part's body in place of the line that imports it; without parts, as it is."""
     return _python(text) if language == "python" else _typescript(text)
 
 

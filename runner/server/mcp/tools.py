@@ -255,7 +255,7 @@ class McpTools:
             ) from None
 
     async def status(self, run: Name, wait: Annotated[float, Field(ge=0, le=60)] = 20) -> Reply:
-        """A run's state, progress, and in the end its summary. Waits up to `wait` seconds for the end."""
+        """Return a run's state, progress, and in the end its summary. Waits up to `wait` seconds for the end."""
         service = self._service()
         last: RunEvent | None = None
         with anyio.move_on_after(wait):
@@ -285,7 +285,8 @@ class McpTools:
         count: Annotated[int, Field(ge=1, le=_ROWS)] = 5,
     ) -> Reply:
         """
-        Rows of a run with their results, the worst scores first, then those that failed, then those that abstained.
+        Return rows of a run with their results, the worst scores first, then those that failed, then those that
+        abstained.
 
         `order` may be `row` or `best`; the others filter, and `low` and `high` bound the score. `total` counts those
         that match.

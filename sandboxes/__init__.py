@@ -46,7 +46,7 @@ _HOMES = ("sandboxes.base", "sandboxes.errors", "sandboxes.registry")
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name when it is first used: a worker of the wasm sandbox does without nearly all of them."""
+    """Import a name when it is first used: a worker of the wasm sandbox does without nearly all of them."""
     from importlib import import_module
 
     for home in _HOMES if name in __all__ else ():

@@ -59,7 +59,9 @@ def load(source: str, entrypoint: str) -> Function:
     """
     Execute a script as the module `evaluator` and return its function of that name.
 
-    Raises NameError if it defines none, and whatever the script raises.
+    Raises:
+        NameError: If it defines none.
+        Exception: Whatever the script raises.
     """
     import linecache
 
@@ -186,7 +188,7 @@ def _refuse_numpy(value: Any) -> NoReturn:
 # Whatever a script makes of `json`, what it returns is put into JSON as it is: none of that module is asked, nor its
 # classes, only the C function below it. A method that is bound here would not do, for it looks up others when called.
 def encode(value: Any, text: Callable[[str], str] = encode_basestring_ascii) -> str:
-    """The value as json.dumps encodes it, refusing NaN and infinity; `text` quotes a string."""
+    """Return the value as json.dumps encodes it, refusing NaN and infinity; `text` quotes a string."""
     return "".join(make_encoder({}, _unwrap, text, None, ": ", ", ", False, False, False)(value, 0))
 
 

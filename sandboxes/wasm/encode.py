@@ -48,7 +48,7 @@ def section(section_id: int, *content: bytes) -> bytes:
 
 
 def memory_module(image: bytes | memoryview) -> bytes:
-    """A module that only exports a memory with this content; runs of zeros take no space in it."""
+    """Return a module that only exports a memory with this content; runs of zeros take no space in it."""
     runs = _runs(image)
     data: list[bytes | memoryview] = [encode_unsigned(len(runs))]
     for start, end in runs:

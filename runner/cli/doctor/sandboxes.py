@@ -41,7 +41,7 @@ def here() -> Iterator[Finding]:
 
 
 def _tried(name: str) -> str:
-    """Raises SandboxError, TimeoutError."""
+    """Run one row in the sandbox. Raises SandboxError, TimeoutError."""
     language = find(name).capabilities.languages[0]
     sandbox = create(SandboxConfig(backend=name, jobs=1, language=language))
     sandbox.warn = sandbox.progress = lambda line: None

@@ -196,7 +196,7 @@ class _Document:
         self._done = 0
 
     def rows(self) -> Iterator[Row]:
-        """Raises DatasetError for another value behind this one: it may hold more rows."""
+        """Yield the rows. Raises DatasetError for another value behind the array: it may hold more rows."""
         text = self.text
         try:
             yield from self._at(0)

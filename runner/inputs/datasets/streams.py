@@ -154,7 +154,7 @@ class _Unpacked(Filter):
         self._size = 0
 
     def some(self, size: int) -> bytes:
-        """Raises OSError for data that is damaged, or expands too far."""
+        """Return the next bytes. Raises OSError for data that is damaged, or expands too far."""
         ask()  # a little file may become large
         try:
             data: bytes = self._reader.read(size)

@@ -82,7 +82,7 @@ def compile_pattern(pattern: str) -> tuple[Instruction, ...] | None:
 
 
 def _read(found: re.Match[str], groups: list[_Group]) -> bool:
-    """Adds one token; False if it cannot stand here."""
+    """Add one token; return False if it cannot stand here."""
     group = groups[-1]
     if found["begin"]:
         groups.append(_Group())

@@ -126,7 +126,7 @@ def evaluate_project(
 
 
 def _finish(suite: Suite, rows: Rows | None, progress: bool) -> dict[str, Report]:
-    """Raises FailedRowsError of the first run that was stopped after the others, with all reports."""
+    """Finish all runs; raise FailedRowsError of the first that was stopped, after the others, with all reports."""
     reports: dict[str, Report] = {}
     stopped: FailedRowsError | None = None
     for name, run in suite.runs.items():

@@ -48,7 +48,7 @@ asyncio.EventLoop = asyncio.SelectorEventLoop = unix_events._DefaultEventLoopPol
 
 
 def wait(awaitable: Awaitable[Any]) -> Any:
-    """The result of an awaitable, which may use tasks, sleeps, gather and timeouts."""
+    """Return the result of an awaitable, which may use tasks, sleeps, gather and timeouts."""
 
     async def body() -> Any:
         return await awaitable

@@ -62,7 +62,7 @@ class Output:
         sys.stdin = sys.__stdin__ = io.StringIO("")
 
     def end(self) -> tuple[str, int]:
-        """The text kept, and the number of bytes printed in all."""
+        """Return the text kept, and the number of bytes printed in all."""
         if not self.tail.said:
             return "", 0
         kept = bytes(self.tail.kept)

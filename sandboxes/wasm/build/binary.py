@@ -36,7 +36,7 @@ class Reader:
         return start
 
     def unsigned(self) -> int:
-        """A LEB128 integer, unsigned."""
+        """Return a LEB128 integer, unsigned."""
         value = shift = 0
         while True:
             byte = self.byte()
@@ -46,7 +46,7 @@ class Reader:
                 return value
 
     def signed(self) -> int:
-        """A LEB128 integer, signed."""
+        """Return a LEB128 integer, signed."""
         start = self.position
         value = self.unsigned()
         bits = 7 * (self.position - start)
@@ -68,7 +68,7 @@ class Section:
 
 
 def sections(data: bytes, preamble: bytes) -> Iterator[Section]:
-    """The sections in file order; raises WasmFormatError when `data` doesn't start with `preamble`."""
+    """Yield the sections in file order; raises WasmFormatError when `data` doesn't start with `preamble`."""
     if not data.startswith(preamble):
         raise WasmFormatError(f"not the expected kind of WebAssembly: it starts with {data[:8].hex()}")
     reader = Reader(data, len(preamble))

@@ -135,7 +135,7 @@ def check_valid(code: bytes, memory: bytes) -> None:
 
 
 def guest_python(image: bytes) -> str:
-    """The guest's Python version, from `sys.version` in its memory."""
+    """Return the guest's Python version, from `sys.version` in its memory."""
     found = sorted({match[1].decode() for match in _PYTHON_VERSION.finditer(image)})
     require(len(found) == 1, Assertion.GUEST_PYTHON_IS_KNOWN, f"its memory holds the versions {_listed(found)}")
     return found[0]

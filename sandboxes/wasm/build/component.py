@@ -73,7 +73,7 @@ class Component:
         return component
 
     def resolve(self, instance: int, name: str) -> CoreExport:
-        """The module whose export `name` of `instance` really is."""
+        """Return the module whose export `name` of `instance` really is."""
         target = self.instances[instance]
         if isinstance(target, Instantiation):
             return CoreExport(target.module, name)
@@ -81,7 +81,7 @@ class Component:
         return self._resolve_alias(sort, index)
 
     def instantiations(self) -> list[Instantiation]:
-        """The instantiations in order; raises GuestAssertionError unless each module occurs exactly once."""
+        """Return the instantiations in order; raises GuestAssertionError unless each module occurs exactly once."""
         made = [instance for instance in self.instances if isinstance(instance, Instantiation)]
         modules = [instance.module for instance in made]
         twice = sorted({module for module in modules if modules.count(module) > 1})

@@ -47,11 +47,14 @@ class NamedModule(NamedTuple):
 
 def flatten(component: Component, shim: bytes) -> list[NamedModule]:
     """
-    The modules to merge, in the order they are instantiated, the shim and the front last.
+    Return the modules to merge, in the order they are instantiated, the shim and the front last.
 
-    `shim` exports a function for each of `OVERRIDES`, and the globals of `GUEST_GLOBALS`; it may import
-    `memory` and `cabi_realloc`, from a module of any name. Raises GuestAssertionError when the component has
-    another layout, GuestBuildError when the shim asks for more.
+    `shim` exports a function for each of `OVERRIDES`, and the globals of `GUEST_GLOBALS`; it may import `memory` and
+    `cabi_realloc`, from a module of any name.
+
+    Raises:
+        GuestAssertionError: When the component has another layout.
+        GuestBuildError: When the shim asks for more.
     """
     instantiations = component.instantiations()
     callers = _callers(component, instantiations)

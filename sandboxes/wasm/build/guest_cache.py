@@ -17,7 +17,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def fetch(inputs: str) -> dict[str, bytes] | None:
-    """The three files of a guest built from these inputs; None if there is no complete one of ours."""
+    """Return the three files of a guest built from these inputs; None if there is no complete one of ours."""
     folder = _folder(inputs)
     if not (all(map(is_ours, (cache_folder(), folder.parent, folder))) and is_current(folder, inputs)):
         return None
@@ -54,7 +54,7 @@ def _folder(inputs: str) -> Path:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether nobody else can have written to it, since its content becomes part of every wheel."""
+    """Say whether nobody else can have written to it, since its content becomes part of every wheel."""
     try:
         found = folder.stat()
     except OSError:

@@ -75,6 +75,6 @@ def _exports(exports: list[Export]) -> bytes:
 
 
 def without_custom_sections(data: bytes) -> bytes:
-    """The same module without names and other annotations, which no host needs."""
+    """Return the same module without names and other annotations, which no host needs."""
     kept = [part for part in Module.parse(data).sections if part.id != SectionId.CUSTOM]
     return encode.PREAMBLE + b"".join(encode.section(part.id, data[part.start : part.end]) for part in kept)

@@ -74,9 +74,10 @@ _END = 0x0B
 
 def opcodes_used(data: bytes) -> set[int]:
     """
-    The opcodes in a module's code section, those behind the prefix as 0xFC00 plus their number.
+    Return the opcodes in a module's code section, those behind the prefix as 0xFC00 plus their number.
 
-    Raises WasmFormatError at the first instruction it doesn't know, or where a body's last is not its end.
+    Raises:
+        WasmFormatError: At the first instruction it doesn't know, or where a body's last is not its end.
     """
     used: set[int] = set()
     for part in sections(data, PREAMBLE):

@@ -18,7 +18,10 @@ def make_lasting(image: bytearray) -> int:
     """
     Write the count into all objects that the guest lists; how many there are.
 
-    A count is an object's first word. Raises GuestAssertionError if anything is not as it should be.
+    A count is an object's first word.
+
+    Raises:
+        GuestAssertionError: If anything is not as it should be.
     """
     addresses = _listed(image)
     for address in addresses:

@@ -52,7 +52,7 @@ class Manifest:
 
 
 def source_files(project: Path = PROJECT) -> list[Path]:
-    """The guest's sources, relative to `SOURCES`, sorted."""
+    """Return the guest's sources, relative to `SOURCES`, sorted."""
     folder = project / SOURCES
     return sorted(path.relative_to(folder) for path in _files(folder) if path.suffix in _SOURCE_SUFFIXES)
 
@@ -72,7 +72,7 @@ def input_hash(project: Path = PROJECT) -> str:
 
 
 def is_current(output: Path, inputs: str) -> bool:
-    """Whether `output` holds a complete guest built from these inputs."""
+    """Say whether `output` holds a complete guest built from these inputs."""
     try:
         manifest = json.loads((output / MANIFEST).read_bytes())
         return (

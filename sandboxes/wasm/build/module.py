@@ -166,7 +166,7 @@ def _limits(reader: Reader) -> TableLimits:
 
 
 def value_type(reader: Reader) -> int:
-    """A value type's first byte; steps over the whole type."""
+    """Return a value type's first byte; steps over the whole type."""
     type_ = reader.byte()
     if type_ in TYPED_REFERENCES:
         reader.signed()

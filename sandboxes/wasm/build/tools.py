@@ -75,7 +75,7 @@ def find_tools() -> BuildTools:
 
 
 def cache_folder() -> Path:
-    """The folder of `sandboxes.cache`, which a build environment can't import."""
+    """Return the folder of `sandboxes.cache`, which a build environment can't import."""
     chosen = os.environ.get("EVALCELL_CACHE_DIR")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -136,7 +136,7 @@ def _fetch(node: Path, npm: Path, scratch: Path) -> Path:
 
 
 def verify(tarball: Path) -> Path:
-    """The same tarball, if it is the pinned one."""
+    """Return the same tarball, if it is the pinned one."""
     found = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()
     if found != BINARYEN_SHA512:
         raise GuestBuildError(
@@ -147,7 +147,7 @@ def verify(tarball: Path) -> Path:
 
 
 def extract(tarball: Path) -> dict[str, bytes]:
-    """The wanted programs, read by name: no path in the tarball decides where anything is written."""
+    """Return the wanted programs, read by name: no path in the tarball decides where anything is written."""
     programs = {}
     with tarfile.open(tarball) as archive:
         for name, sha256 in BINARYEN_PROGRAMS.items():

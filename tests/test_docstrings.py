@@ -91,24 +91,42 @@ def test_a_class_of_the_api_says_what_it_is_and_takes(name: str) -> None:
         assert check_arguments(list(inspect.signature(made).parameters), docstring), names_of(docstring)
 
 
-@pytest.mark.parametrize("top", ["runner", "sandboxes"])
-def test_args_name_what_a_function_takes(top: str) -> None:
+def functions(path: Path) -> Iterator[tuple[bool, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield the functions of a module, and whether each is public: of the top level, or a method of such a class."""
+    tree = ast.parse(path.read_bytes())
+    places = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))]
+    public = {id(node) for place in places for node in place.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            is_property = any("property" in ast.unparse(one) for one in node.decorator_list)
+            yield id(node) in public and not node.name.startswith("_") and not is_property, node
+
+
+MODULES = sorted(path for top in ("evalcell", "runner", "sandboxes") for path in (ROOT / top).rglob("*.py"))
+MODULES += [ROOT / "templates" / "__init__.py", ROOT / "templates" / "assembly.py"]
+
+
+def test_a_docstring_of_a_function_says_do_this_and_not_does_this() -> None:
+    """Of private functions and properties, which may begin with a noun, only that none begins with "Returns"."""
+    third_person = re.compile(r"(Raise|Return|Give|Make|Take|Tell|Say|Read|Write|Run|Wait|End|Add|Put|Begin|Yield)s ")
     wrong = []
-    for path in (ROOT / top).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                arguments = node.args
-                every = [
-                    *arguments.posonlyargs,
-                    *arguments.args,
-                    arguments.vararg,
-                    *arguments.kwonlyargs,
-                    arguments.kwarg,
-                ]
-                taken = [one.arg for one in every if one is not None and one.arg not in ("self", "cls", "server")]
-                names = [name for name in names_of(ast.get_docstring(node) or "") if name != "server"]
-                if names and "{settings}" not in (ast.get_docstring(node) or "") and sorted(names) != sorted(taken):
-                    wrong.append((str(path), node.name, names))
+    for path in MODULES:
+        for is_public, node in functions(path):
+            docstring = ast.get_docstring(node) or ""
+            if third_person.match(docstring) or (is_public and docstring and not is_imperative(docstring)):
+                wrong.append(f"{path.relative_to(ROOT)}: {node.name}: {docstring.splitlines()[0]}")
+    assert wrong == []
+
+
+def test_args_name_what_a_function_takes() -> None:
+    wrong = []
+    for path in MODULES:
+        for _, node in functions(path):
+            docstring, every = ast.get_docstring(node) or "", node.args
+            taken = [*every.posonlyargs, *every.args, every.vararg, *every.kwonlyargs, every.kwarg]
+            own = [one.arg for one in taken if one is not None and one.arg not in ("self", "cls", "server")]
+            if names_of(docstring) and "{settings}" not in docstring and sorted(names_of(docstring)) != sorted(own):
+                wrong.append(f"{path.relative_to(ROOT)}: {node.name}: {names_of(docstring)}")
     assert wrong == []
 
 

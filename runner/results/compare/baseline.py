@@ -105,7 +105,7 @@ def refuse_undirected(direction: Direction, step: str = "") -> None:
 
 
 def worse_gate(
-    made: Comparison,
+    comparison: Comparison,
     max_failed: Most | None = None,
     max_abstained: Most | None = None,
     *,
@@ -123,33 +123,33 @@ def worse_gate(
         InputError: If it has no direction.
     """
     ways = Setting("direction", "maximize"), Setting("direction", "minimize")
-    refuse_undirected(made.direction, f"add {ways[0]} or {ways[1]}, or ")
-    gate = f"fail-if-worse {figure(made.tolerance)}" if made.tolerance else "fail-if-worse"
-    value, low, high = made.mean_difference, made.ci_low, made.ci_high
+    refuse_undirected(comparison.direction, f"add {ways[0]} or {ways[1]}, or ")
+    gate = f"fail-if-worse {figure(comparison.tolerance)}" if comparison.tolerance else "fail-if-worse"
+    value, low, high = comparison.mean_difference, comparison.ci_low, comparison.ci_high
     between = "" if low is None or high is None else f", 95% interval {figure(low)} to {figure(high)}"
     words = f"the mean differs by {figure(value)}{between}" if value is not None else "there is no difference to judge"
-    beside = f"; {made.reason}" if made.reason else ""
-    result = partial(GateResult, gate=gate, value=value, abstained=made.abstained)
-    if made.verdict == "worse":
+    beside = f"; {comparison.reason}" if comparison.reason else ""
+    result = partial(GateResult, gate=gate, value=value, abstained=comparison.abstained)
+    if comparison.verdict == "worse":
         return result(verdict="failed", reason=f"worse: {words}{beside}")
-    for name, one in made.outputs.items():
+    for name, one in comparison.outputs.items():
         if one.verdict == "worse" and one.mean_difference is not None:
             by = f"the mean of the output {printable(name, 60)} differs by {figure(one.mean_difference)}"
             return result(verdict="failed", value=one.mean_difference, reason=f"worse: {by}")
-    if why := _missing(made):
+    if why := _missing(comparison):
         return result(verdict="unjudged", reason=why)
-    count = made.failed
-    if max_failed.exceeded_by(count, made.pairs) if max_failed else count:
-        why = f"{count:,} of {rows_of(made.pairs)} failed or were lost on a side"
+    count = comparison.failed
+    if max_failed.exceeded_by(count, comparison.pairs) if max_failed else count:
+        why = f"{count:,} of {rows_of(comparison.pairs)} failed or were lost on a side"
         return result(verdict="unjudged", reason=why, missing_rows=True)
     # An output that is no longer JSON makes a distance abstain: what breaks must not look better.
-    before, now = made.outcomes.get("abstained", (0, 0))
-    if max_abstained.exceeded_by(now, made.pairs) if max_abstained else now > before:
-        why = f"{now:,} of {rows_of(made.pairs)} abstained, and {before:,} in the base"
+    before, now = comparison.outcomes.get("abstained", (0, 0))
+    if max_abstained.exceeded_by(now, comparison.pairs) if max_abstained else now > before:
+        why = f"{now:,} of {rows_of(comparison.pairs)} abstained, and {before:,} in the base"
         return result(verdict="unjudged", reason=f"{why}; if that is fine, say how many may abstain")
-    if made.verdict == "not enough evidence" and not allow_inconclusive:
+    if comparison.verdict == "not enough evidence" and not allow_inconclusive:
         return result(verdict="unjudged", reason=f"not enough evidence: {words}{beside}")
-    return result(verdict="passed", reason=f"{made.verdict}: {words}{beside}")
+    return result(verdict="passed", reason=f"{comparison.verdict}: {words}{beside}")
 
 
 def _missing(made: Comparison) -> str:

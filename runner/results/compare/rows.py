@@ -27,11 +27,11 @@ _READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "
 """The columns of a table that are read, beside those that are wanted."""
 
 
-def read_side(source: Source, wanted: Sequence[str] = ()) -> Side:
+def read_side(source: Source, columns: Sequence[str] = ()) -> Side:
     """Read all rows, and the values of the columns that are wanted. Raises NotComparableError."""
-    side = Side(source.name, wanted)
+    side = Side(source.name, columns)
     add = side.add
-    for where, row in source_rows(source, wanted):
+    for where, row in source_rows(source, columns):
         if isinstance(row, RowError):
             raise NotComparableError(f"{where}: {row}; is the file whole, and a results file?")
         add(where, row)
@@ -40,22 +40,22 @@ def read_side(source: Source, wanted: Sequence[str] = ()) -> Side:
     return side
 
 
-def read_rows(source: Source, wanted: Mapping[int, str]) -> dict[int, dict[str, Any]]:
+def read_rows(source: Source, places: Mapping[int, str]) -> dict[int, dict[str, Any]]:
     """Return the rows at these places, from 0, with their ids, as they are in the file."""
     found: dict[int, dict[str, Any]] = {}
-    if not wanted:
+    if not places:
         return {}
     suffix = source.files[0].suffix.lower()
     if suffix == ".jsonl":
         for number, line in enumerate(_lines_of(source)):
-            if number in wanted and line is not None:
+            if number in places and line is not None:
                 try:
                     found[number] = json_row(line)
                 except RowError:
                     raise _changed(source) from None
         return found
-    with open_rows(source.files[0], None, wanted) as rows:  # only JSON Lines are in several files
-        for number, (_, row) in zip(sorted(wanted), rows, strict=False):
+    with open_rows(source.files[0], None, places) as rows:  # only JSON Lines are in several files
+        for number, (_, row) in zip(sorted(places), rows, strict=False):
             if isinstance(row, RowError):
                 raise _changed(source)
             found[number] = row
@@ -65,7 +65,7 @@ def read_rows(source: Source, wanted: Mapping[int, str]) -> dict[int, dict[str, 
 def source_rows(source: Source, wanted: Sequence[str] | None) -> Generator[Row, None, None]:
     """Yield all rows of a run; see `open_rows`. Raises NotComparableError."""
     for file in source.files:
-        with open_rows(file, wanted) as rows:
+        with open_rows(file, columns) as rows:
             yield from rows
 
 
@@ -77,9 +77,9 @@ def _lines_of(source: Source) -> Iterator[bytes | None]:
 
 
 @contextmanager
-def open_rows(path: Path, wanted: Sequence[str] | None, at: Collection[int] | None = None) -> Iterator[Iterator[Row]]:
+def open_rows(path: Path, columns: Sequence[str] | None, at: Collection[int] | None = None) -> Iterator[Iterator[Row]]:
     """
-    Open the rows of a results file, as objects of the keys that `.jsonl` has. `wanted` None: with all columns.
+    Open the rows of a results file, as objects of the keys that `.jsonl` has. `columns` None: with all columns.
 
     With `at` the rows at these places alone, from 0; not of JSON Lines.
     """
@@ -88,7 +88,7 @@ def open_rows(path: Path, wanted: Sequence[str] | None, at: Collection[int] | No
         name = f"{PARTS}/{path.parent.name}/{name}"
     try:
         if suffix == ".parquet":
-            table = ParquetRows(path, None if wanted is None else (*_READ, *wanted), at=at)
+            table = ParquetRows(path, None if columns is None else (*_READ, *columns), at=at)
             try:
                 yield iter(table)
             finally:

@@ -168,9 +168,9 @@ def check_tolerance(tolerance: float) -> None:
         raise InputError(f"`tolerance` must be a number from 0 on, such as 0.02, not {tolerance!r}")
 
 
-def unlike(made: Comparison) -> list[str]:
+def unlike(comparison: Comparison) -> list[str]:
     """Return in words all that did not pair, or is another on the two sides."""
-    unpaired = made.unpaired
+    unpaired = comparison.unpaired
     found = [
         f"{rows_of(rows.count)} {words} ({', '.join(rows.ids[:3])}{' …' if rows.count > 3 else ''})"
         for rows, words in (
@@ -187,7 +187,7 @@ def unlike(made: Comparison) -> list[str]:
             found.append(f"another {what} ({old} -> {now}) for {rows_of(change.rows)}")
     if unpaired.unchecked:
         found.append(f"{rows_of(unpaired.unchecked)} without a hash of their input")
-    for info in (made.base, made.new):
+    for info in (comparison.base, comparison.new):
         if info.state not in (None, "finished"):
             found.append(f"{info.name} is of a run that is {info.state}")
     return found
@@ -305,10 +305,10 @@ class FlipPage(NamedTuple):
     first: int = 0
     rows: int = 20
 
-    def of(self, found: Mapping[Flip, Sequence[Pair]]) -> list[tuple[Flip, Pair]]:
+    def of(self, flips: Mapping[Flip, Sequence[Pair]]) -> list[tuple[Flip, Pair]]:
         """Return those of the page."""
         kinds = FLIPS if self.flip is None else (self.flip,)
-        every = chain.from_iterable(((flip, pair) for pair in found.get(flip, ())) for flip in kinds)
+        every = chain.from_iterable(((flip, pair) for pair in flips.get(flip, ())) for flip in kinds)
         return list(islice(every, self.first, self.first + min(self.rows, MOST)))
 
     def total(self, counts: Mapping[Flip, int]) -> int:

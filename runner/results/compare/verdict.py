@@ -70,7 +70,7 @@ def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[
 
 
 def judge(
-    found: Interval | None, pairs: Pairs, changed: int, direction: Direction, tolerance: float
+    interval: Interval | None, pairs: Pairs, changed: int, direction: Direction, tolerance: float
 ) -> tuple[Verdict, str]:
     """
     Return the verdict, and what to know beside it.
@@ -78,18 +78,18 @@ def judge(
     Worse: the whole interval is beyond the tolerance. Better: all of it is above 0, with enough rows that changed. No
     worse: all of it is within the tolerance, or above. Else there is not enough evidence.
     """
-    if found is None:
+    if interval is None:
         what = "rows" if pairs.clusters is None else "clusters"
         return "not enough evidence", f"an interval needs two {what} at least, with scores of a usable size"
-    mean = -found.mean if direction == "minimize" else found.mean
-    if found.error <= _EQUAL * abs(mean):
-        return _without_variance(mean, found, pairs, changed, tolerance)
+    mean = -interval.mean if direction == "minimize" else interval.mean
+    if interval.error <= _EQUAL * abs(mean):
+        return _without_variance(mean, interval, pairs, changed, tolerance)
     reason = ""
     if changed < FEW:
         reason = f"only {rows_of(changed)} changed; fewer than {FEW} are too few to rely on"
-    elif pairs.clusters is not None and found.freedom + 1 < FEW:
-        reason = f"there are only {found.freedom + 1} clusters; fewer than {FEW} are too few to rely on"
-    low, high = (-found.high, -found.low) if direction == "minimize" else (found.low, found.high)
+    elif pairs.clusters is not None and interval.freedom + 1 < FEW:
+        reason = f"there are only {interval.freedom + 1} clusters; fewer than {FEW} are too few to rely on"
+    low, high = (-interval.high, -interval.low) if direction == "minimize" else (interval.low, interval.high)
     if high < -tolerance:
         return "worse", reason
     if low > 0 and not reason:

@@ -28,13 +28,13 @@ _NARROW = "flex:0 0 14em;overflow:hidden;text-overflow:ellipsis;white-space:nowr
 _CELL = f"text-align:left;vertical-align:top;padding:2px 12px 2px 0;{_LINE};overflow-wrap:anywhere"
 
 
-def report_html(summary: Summary, shown: ShownRows) -> str:
+def report_html(summary: Summary, rows: ShownRows) -> str:
     """Return the summary, the distribution of scores and labels, and the rows to look at first."""
     parts = [_head(summary), _outcomes(summary), _problems(summary)]
     for name, stats in overview.outputs(summary).items():
         parts += [_stats(name, stats), _histogram(stats.histogram), _labels(stats)]
     parts.append(_aggregates(summary))
-    parts.append(_rows(shown))
+    parts.append(_rows(rows))
     # A notebook would take what is between two dollars for a formula.
     start = '<div class="tex2jax_ignore mathjax_ignore" style="color:inherit;background:transparent;max-width:70em">'
     return f"{start}{''.join(parts)}</div>"

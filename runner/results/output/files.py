@@ -70,11 +70,11 @@ class ResultsFiles:
         """True if a file was left unfinished, because its disk or reader hangs."""
         return self._closed and not all(spool.closed for spool in self._spools)
 
-    async def open(self, layout: Layout, kept: tuple[int, int] | None = None) -> None:
+    async def open(self, layout: Layout, prefix: tuple[int, int] | None = None) -> None:
         """
         Create the files.
 
-        `kept` are the bytes and rows with which a file in JSON lines begins, and which stay.
+        `prefix` are the bytes and rows with which a file in JSON lines begins, and which stay.
 
         Raises:
             OutputError, WriteError: Where there is no room.
@@ -82,7 +82,7 @@ class ResultsFiles:
         self._layout = layout
         for path in self._paths:
             new = not os.path.lexists(path)
-            spool = _spool(path, layout, kept, self._own)
+            spool = _spool(path, layout, prefix, self._own)
             self._spools.append(spool)
             try:
                 await spool.open()

@@ -261,18 +261,18 @@ class ResultsFolder:
             raise write_error(str(path), e) from e
 
 
-def refuse_rows(folder: Path, held: FolderLock | None = None) -> None:
+def refuse_rows(folder: Path, lock: FolderLock | None = None) -> None:
     """
     Raise OverwriteError if the folder has rows of a run, or a manifest that is none of a run.
 
-    With the lock that is not `held` yet, OutputError if another run is writing them.
+    With the lock that is not `lock` yet, OutputError if another run is writing them.
     """
     shown = Setting("output", str(folder))
     rows = folder / ROWS
     if (rows.is_file() and rows.stat().st_size) or (folder / PARTS / PLAN).is_file():
-        if held is not None:
-            held.take()
-            held.release()
+        if lock is not None:
+            lock.take()
+            lock.release()
         raise OverwriteError(
             f"{shown} has rows of an earlier run; add {Setting('resume')} to go on with it or {Setting('overwrite')} "
             "to start anew, or choose another folder"

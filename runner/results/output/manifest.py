@@ -107,7 +107,7 @@ def conditions(prepared: PreparedRun, digests: Digests) -> dict[str, Any]:
 
 
 def finish_manifest(
-    begun: dict[str, Any],
+    manifest: dict[str, Any],
     state: State,
     summary: Summary,
     notes: Sequence[str],
@@ -120,10 +120,10 @@ def finish_manifest(
     `error` is what it failed with. The end is counted from the beginning: the machine's date may have been set
     meanwhile.
     """
-    dataset = begun["dataset"] | {"rows": summary.rows, "notes": list(notes)}
+    dataset = manifest["dataset"] | {"rows": summary.rows, "notes": list(notes)}
     figures = summary.model_dump(mode="json")
-    finished = _written(datetime.fromisoformat(begun["started"]) + timedelta(seconds=seconds))
-    return begun | {"state": state, "error": error, "finished": finished, "dataset": dataset, "summary": figures}
+    finished = _written(datetime.fromisoformat(manifest["started"]) + timedelta(seconds=seconds))
+    return manifest | {"state": state, "error": error, "finished": finished, "dataset": dataset, "summary": figures}
 
 
 def seconds_since(started: str) -> float:

@@ -104,19 +104,19 @@ def whole_lines(path: Path) -> RowsPrefix:
     return RowsPrefix(size, rows)
 
 
-def whole_batches(path: Path, kept: RowsPrefix, evaluator: Evaluator, most: int, repeat: int) -> RowsPrefix:
+def whole_batches(path: Path, prefix: RowsPrefix, evaluator: Evaluator, most: int, repeat: int) -> RowsPrefix:
     """Return the part of it with whole batches of rows that share their state. Raises ResumeError and OSError."""
     batches, found = SharedBatches(most, least_rows(evaluator)), RowsPrefix()
-    for number, (end, row) in enumerate(stored_rows(path, kept, evaluator), 1):
+    for number, (end, row) in enumerate(stored_rows(path, prefix, evaluator), 1):
         if row.repeat == repeat and batches.add(row.error is not None and row.error.kind == "mapping"):
             found = RowsPrefix(end, number)
     return found
 
 
-def stored_rows(path: Path, kept: RowsPrefix, evaluator: Evaluator) -> Iterator[tuple[int, StoredRow]]:
+def stored_rows(path: Path, prefix: RowsPrefix, evaluator: Evaluator) -> Iterator[tuple[int, StoredRow]]:
     """Yield each row with the place where its line ends. Raises ResumeError for what is no row of the evaluator."""
     with open_regular(path) as file:
-        for number in range(1, kept.rows + 1):
+        for number in range(1, prefix.rows + 1):
             where = place(path, number)
             line = file.readline(MOST)
             if not line.endswith(b"\n"):

@@ -20,66 +20,65 @@ def signed_number(value: float | None) -> str:
     return "" if value is None else f"{value:+.4g}" if value else "0"
 
 
-def interval(found: Difference) -> str:
+def interval(difference: Difference) -> str:
     """Return the interval of the difference, or nothing."""
-    if found.ci_low is None or found.ci_high is None:
+    if difference.ci_low is None or difference.ci_high is None:
         return ""
-    return f"{signed_number(found.ci_low)} to {signed_number(found.ci_high)}"
+    return f"{signed_number(difference.ci_low)} to {signed_number(difference.ci_high)}"
 
 
-def verdict(found: Difference) -> str:
+def verdict(difference: Difference) -> str:
     """Return the verdict, or that there is none."""
-    return found.verdict or "no verdict"
+    return difference.verdict or "no verdict"
 
 
-def sentence(made: Comparison) -> str:
+def sentence(comparison: Comparison) -> str:
     """Return the comparison in one line."""
-    if made.mean_difference is None:
-        return made.reason or "there is nothing to compare"
-    between = interval(made)
-    found = (
-        f"the mean went from {_mean(made.base_mean)} to {_mean(made.new_mean)}: {signed_number(made.mean_difference)}"
-    )
+    if comparison.mean_difference is None:
+        return comparison.reason or "there is nothing to compare"
+    between = interval(comparison)
+    base, new = _mean(comparison.base_mean), _mean(comparison.new_mean)
+    found = f"the mean went from {base} to {new}: {signed_number(comparison.mean_difference)}"
     found += f" (95 % interval {between})" if between else ""
-    return f"{found}; {made.reason}" if made.reason else found
+    return f"{found}; {comparison.reason}" if comparison.reason else found
 
 
-def facts(made: Comparison) -> Iterator[tuple[str, str]]:
+def facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yield the figures beside the verdict, by name."""
-    yield "base mean", _mean(made.base_mean)
-    yield "new mean", _mean(made.new_mean)
-    yield "difference", signed_number(made.mean_difference)
-    yield "95 % interval", interval(made)
-    words = "higher / lower" if made.direction == "none" else "better / worse"
-    yield f"{words} / equal", f"{made.wins:,} / {made.losses:,} / {made.ties:,}"
-    yield "rows scored in both", f"{made.compared:,} of {made.pairs:,}"
-    if made.unseen is not None:
-        yield "smallest detectable difference", f"{made.unseen:.4g}"
-    if made.needed is not None and made.asked:
-        yield f"rows needed to see {figure(made.asked)}", f"{made.needed:,}"
-    if made.bounds is not None:
+    yield "base mean", _mean(comparison.base_mean)
+    yield "new mean", _mean(comparison.new_mean)
+    yield "difference", signed_number(comparison.mean_difference)
+    yield "95 % interval", interval(comparison)
+    words = "higher / lower" if comparison.direction == "none" else "better / worse"
+    yield f"{words} / equal", f"{comparison.wins:,} / {comparison.losses:,} / {comparison.ties:,}"
+    yield "rows scored in both", f"{comparison.compared:,} of {comparison.pairs:,}"
+    if comparison.unseen is not None:
+        yield "smallest detectable difference", f"{comparison.unseen:.4g}"
+    if comparison.needed is not None and comparison.asked:
+        yield f"rows needed to see {figure(comparison.asked)}", f"{comparison.needed:,}"
+    if comparison.bounds is not None:
         yield (
             "if what failed were worst / best",
-            f"{signed_number(made.bounds.worst)} / {signed_number(made.bounds.best)}",
+            f"{signed_number(comparison.bounds.worst)} / {signed_number(comparison.bounds.best)}",
         )
-    for name, values in list(made.aggregates.items())[:_AGGREGATES]:
+    for name, values in list(comparison.aggregates.items())[:_AGGREGATES]:
         old, new = (_mean(value) or "none" for value in values)
         yield f"{printable(name, 60)} of all rows", f"{old} → {new}"
 
 
-def lines(made: Comparison) -> list[str]:
+def lines(comparison: Comparison) -> list[str]:
     """Return what did not pair or is another on the two sides, and notes."""
     from runner.results.compare.runs import unlike
 
-    found = unlike(made)
+    found = unlike(comparison)
     missing = []
-    if made.failed:
-        missing.append(f"{made.failed:,} failed or were lost on a side")
-    if made.abstained:
-        missing.append(f"{made.abstained:,} have no score on one side")
+    if comparison.failed:
+        missing.append(f"{comparison.failed:,} failed or were lost on a side")
+    if comparison.abstained:
+        missing.append(f"{comparison.abstained:,} have no score on one side")
     if missing:
-        found.append(f"of {made.pairs:,} pairs {' and '.join(missing)} and are not counted")
-    return [*found, *made.notes]
+        found.append(f"of {comparison.pairs:,} pairs {' and '.join(missing)} and are not counted")
+    return [*found, *comparison.notes]
 
 
 COLUMNS = ("pairs", "base", "new", "difference", "95 % interval")
@@ -92,17 +91,17 @@ def cells(part: Difference) -> list[str]:
     return [f"{part.compared:,}", *means, signed_number(part.mean_difference), interval(part)]
 
 
-def tables(made: Comparison) -> Iterator[tuple[str, dict[str, Difference]]]:
+def tables(comparison: Comparison) -> Iterator[tuple[str, dict[str, Difference]]]:
     """Yield figures for parts of the comparison, each table with the name of what it is by."""
-    if made.outputs:
-        yield "output", made.outputs
-    if made.by:
-        yield made.by_column or "column", made.by
+    if comparison.outputs:
+        yield "output", comparison.outputs
+    if comparison.by:
+        yield comparison.by_column or "column", comparison.by
 
 
-def labels(made: Comparison, most: int) -> Iterator[tuple[str, str, int]]:
+def labels(comparison: Comparison, most: int) -> Iterator[tuple[str, str, int]]:
     """Yield the first changes of labels, told apart where they look alike: before, now, and in how many rows."""
-    some = made.labels[:most]
+    some = comparison.labels[:most]
     words = iter(labels_apart([label for one in some for label in (one.base, one.new)], 80))
     for one in some:
         yield next(words), next(words), one.rows

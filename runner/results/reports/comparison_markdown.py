@@ -17,29 +17,29 @@ _DIFFERENCE = 100
 _LABELS = 20
 
 
-def comparison_markdown(made: Comparison, room: Room) -> None:
+def comparison_markdown(model: Comparison, room: Room) -> None:
     """Add the comparison, as far as there is room."""
-    found = comparison.verdict(made)
+    found = comparison.verdict(model)
     icon = ICONS[comparison.CHIPS.get(found, "no verdict")]
-    room.add(f"\n### {icon} {markdown(name_of(made), _NAME)}: {found}\n\n")
-    room.add(f"{markdown(comparison.sentence(made), _LINE)}\n\n")
-    room.add(f"base {markdown(made.base.name, _NAME)}, new {markdown(made.new.name, _NAME)}\n\n")
+    room.add(f"\n### {icon} {markdown(name_of(model), _NAME)}: {found}\n\n")
+    room.add(f"{markdown(comparison.sentence(model), _LINE)}\n\n")
+    room.add(f"base {markdown(model.base.name, _NAME)}, new {markdown(model.new.name, _NAME)}\n\n")
     room.add("| figure | |\n|---|---|\n", END)
-    room.lines((f"| {_named(name)} | {value} |\n" for name, value in comparison.facts(made) if value), room.half)
-    if lines := comparison.lines(made):
+    room.lines((f"| {_named(name)} | {value} |\n" for name, value in comparison.facts(model) if value), room.half)
+    if lines := comparison.lines(model):
         room.add("\n", END)
         room.lines((f"- {markdown(line, _LINE)}\n" for line in lines), room.half)
-    for title, parts in comparison.tables(made):
+    for title, parts in comparison.tables(model):
         head = f"\n| {markdown(title, _NAME)} | {' | '.join(comparison.COLUMNS)} | |\n{'|---' * 7}|\n"
         if room.add(head, room.half):
             room.lines(map(_part, safe_apart(list(parts)), parts.values()), room.half)
-    if made.labels and room.add("\n| label before | label now | rows |\n|---|---|---|\n", room.half):
-        some = comparison.labels(made, _LABELS)
+    if model.labels and room.add("\n| label before | label now | rows |\n|---|---|---|\n", room.half):
+        some = comparison.labels(model, _LABELS)
         room.lines((f"| {markdown(a, _NAME)} | {markdown(b, _NAME)} | {rows:,} |\n" for a, b, rows in some), room.half)
-    if made.worst and room.add(
-        f"\n<details><summary>Rows that got worse ({len(made.worst)})</summary>\n<table>\n", 2 * END
+    if model.worst and room.add(
+        f"\n<details><summary>Rows that got worse ({len(model.worst)})</summary>\n<table>\n", 2 * END
     ):
-        room.lines(map(_row, made.worst), END)
+        room.lines(map(_row, model.worst), END)
         room.add("</table>\n</details>\n")
 
 

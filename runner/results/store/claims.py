@@ -126,11 +126,11 @@ class Claims(Runs):
         held.acquire()
         return held
 
-    def release(self, id: str, held: BaseFileLock) -> None:
+    def release(self, id: str, lock: BaseFileLock) -> None:
         """Show that nobody runs it any more."""
         with suppress(OSError):
             (self._files.locks / f"{_checked(id)}.lock").unlink(missing_ok=True)
-        held.release()
+        lock.release()
 
     def end_abandoned(self, patience: timedelta = _SHOWS_ITSELF) -> list[str]:
         """

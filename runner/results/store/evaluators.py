@@ -130,22 +130,22 @@ def _same(newest: EvaluatorVersion, evaluator: Evaluator, *, edited: bool) -> bo
     return all(getattr(newest, name) == getattr(evaluator, name) for name in fields)
 
 
-def find(connection: Connection, name: str, wanted: str | None) -> EvaluatorVersion:
+def find(connection: Connection, name: str, version: str | None) -> EvaluatorVersion:
     """Return one version. Raises NotStoredError."""
     newest = _newest(connection, name)
     if newest is None:
         raise NotStoredError(_unknown(connection, name))
-    if wanted is None:
+    if version is None:
         return newest
     query = select(versions).where(versions.c.name == name)
     row = None
-    if wanted.isdecimal():
-        row = connection.execute(query.where(versions.c.number == int(wanted))).first()
-    if row is None and len(wanted) >= 6:
-        query = query.where(func.substr(versions.c.version, 1, len(wanted)) == wanted)
+    if version.isdecimal():
+        row = connection.execute(query.where(versions.c.number == int(version))).first()
+    if row is None and len(version) >= 6:
+        query = query.where(func.substr(versions.c.version, 1, len(version)) == version)
         row = connection.execute(query.order_by(versions.c.number.desc()).limit(1)).first()
     if row is None:
-        raise NotStoredError(f"{name} has no version {wanted}; the newest is {newest.reference} ({newest.version})")
+        raise NotStoredError(f"{name} has no version {version}; the newest is {newest.reference} ({newest.version})")
     return _version(row)
 
 

@@ -184,15 +184,15 @@ class PageCollector:
         first = self._selection.first
         return [*range(first + 1, min(rows, first + self._selection.count) + 1)]
 
-    def page(self, found: Iterable[list[NumberedEntry]]) -> list[int]:
-        """Return the numbers of the results on the page, in order. `found` are those of each segment that match."""
+    def page(self, matches: Iterable[list[NumberedEntry]]) -> list[int]:
+        """Return the numbers of the results on the page, in order. `matches` are those of each segment that match."""
         first, count, order = self._selection.first, self._selection.count, self._selection.order
         wanted = first + count
         best: list[tuple[int, float, int]] = []
         last: tuple[int, float, int] | None = None  # what comes after it is on no page up to this one
         numbers: list[int] = []
         key = place(order, self._direction)
-        for some in found:
+        for some in matches:
             if order == "row":
                 begin = max(0, first - self.total)
                 numbers += [number for number, _ in some[begin : begin + count - len(numbers)]]
@@ -220,9 +220,9 @@ class Search:
         self._read = read
         self._left = SEARCH_BYTES
 
-    def among(self, found: list[NumberedEntry], piece: Piece) -> Iterator[NumberedEntry]:
+    def among(self, entries: list[NumberedEntry], piece: Piece) -> Iterator[NumberedEntry]:
         """Yield the results of a piece that have the text."""
-        if not found or not self.complete:
+        if not entries or not self.complete:
             return
         ask()
         self._left -= piece.size
@@ -232,7 +232,7 @@ class Search:
         data = self._read(piece.file, piece.start, piece.size)
         if not self._may_be_in(data):
             return
-        for number, entry in found:
+        for number, entry in entries:
             end = data.find(b"\n", entry.offset)
             line = data[entry.offset : end if end >= 0 else piece.size]
             if self._may_be_in(line) and any(self._text in text.casefold() for text in _texts(line)):

@@ -18,20 +18,20 @@ _PARTS = 100
 _LABELS = 40
 
 
-def comparison_html(made: Comparison, name: str, number: int) -> str:
+def comparison_html(model: Comparison, name: str, number: int) -> str:
     """Return the section of a comparison."""
-    found = comparison.verdict(made)
-    items = "".join(f"<li>{html(line, _LINE)}</li>" for line in comparison.lines(made)[:40])
+    found = comparison.verdict(model)
+    items = "".join(f"<li>{html(line, _LINE)}</li>" for line in comparison.lines(model)[:40])
     parts = [
         f'<div class="top"><h2 id="title-{number}">{html(name, _NAME)}</h2>{chip(found, comparison.CHIPS.get(found))}'
-        f"</div><p>{html(comparison.sentence(made), _LINE)}</p>",
-        f'<p class="meta">base {html(made.base.name, _NAME)} · new {html(made.new.name, _NAME)}</p>',
+        f"</div><p>{html(comparison.sentence(model), _LINE)}</p>",
+        f'<p class="meta">base {html(model.base.name, _NAME)} · new {html(model.new.name, _NAME)}</p>',
         f'<ul class="problems notes">{items}</ul>' if items else "",
-        f'<div class="wide">{tiles((of, value, "") for of, value in comparison.facts(made) if value)}</div>',
-        _interval(made),
-        *(_parts(title, some, f"{name}, {at}") for at, (title, some) in enumerate(comparison.tables(made), 1)),
-        _labels(made),
-        _worst(made),
+        f'<div class="wide">{tiles((of, value, "") for of, value in comparison.facts(model) if value)}</div>',
+        _interval(model),
+        *(_parts(title, some, f"{name}, {at}") for at, (title, some) in enumerate(comparison.tables(model), 1)),
+        _labels(model),
+        _worst(model),
     ]
     return f'<section class="run" id="run-{number}" aria-labelledby="title-{number}">{"".join(parts)}</section>'
 

@@ -107,12 +107,12 @@ def _output(name: str, stats: Stats, *, charts: bool) -> str:
     return f"{title}{figures}{f'<div class={chr(34)}charts{chr(34)}>{drawn}</div>' if drawn else ''}"
 
 
-def tiles(shown: Iterable[tuple[str, str, str]]) -> str:
+def tiles(figures: Iterable[tuple[str, str, str]]) -> str:
     """Return figures with their names, and what there is to say beside them."""
     made = "".join(
         f"<div><dt>{html(of, _NAME)}</dt><dd>{html(value, 40)}"
         f"{f'<small>{html(more, 60)}</small>' if more else ''}</dd></div>"
-        for of, value, more in shown
+        for of, value, more in figures
     )
     return f'<dl class="figures">{made}</dl>'
 

@@ -148,17 +148,17 @@ def weight(value: Any, most: float = math.inf) -> int:
     return total
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, names: Iterable[str]) -> str:
     """Return ` (did you mean …?)`, or nothing."""
-    near = nearest(word, known)
+    near = nearest(word, names)
     return "" if near is None else f" (did you mean `{printable(near, 60)}`?)"
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """Return the name that is likely meant by a word."""
     import difflib  # here: only who mistypes waits for it
 
-    names = {name.lower(): name for name in known}
+    names = {name.lower(): name for name in candidates}
     close = difflib.get_close_matches(word[:100].lower(), list(names), 1, 0.6)
     return names[close[0]] if close else None
 

@@ -51,17 +51,17 @@ def make_request(
     return request, rows
 
 
-def scorer(given: Scorer, config: SandboxConfig) -> str | Evaluator:
+def scorer(evaluator: Scorer, config: SandboxConfig) -> str | Evaluator:
     """Return the evaluator as a request has it. Raises EvaluatorError."""
-    if isinstance(given, str | Evaluator):
-        return given
-    if isinstance(given, os.PathLike):
-        return os.fspath(given)
-    if not callable(given):
-        find_evaluator(given)  # says what an evaluator is
+    if isinstance(evaluator, str | Evaluator):
+        return evaluator
+    if isinstance(evaluator, os.PathLike):
+        return os.fspath(evaluator)
+    if not callable(evaluator):
+        find_evaluator(evaluator)  # says what an evaluator is
     from runner.inputs.evaluators.functions.read import read_function  # here: most evaluators are files
 
-    return read_function(given, packages=bool(config.packages or config.lock))
+    return read_function(evaluator, packages=bool(config.packages or config.lock))
 
 
 def _rows(dataset: Rows) -> Rows:

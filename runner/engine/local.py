@@ -45,7 +45,7 @@ async def score_grouped(
     keep: Keep | None = None,
     watch: Watch | None = None,
     repeat: int = 1,
-    known: ResultSource | None = None,
+    source: ResultSource | None = None,
     open: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Sequence[Result], None]:
     """
@@ -54,7 +54,7 @@ async def score_grouped(
 
     `cases` are read in a thread of their own, a little ahead of need; their iterator is the caller's to close. The same
     `seed` gives each case the same random numbers. Memory does not grow with the cases. A `mapping` may be a function.
-    `keep` are the columns that each result carries, `repeat` is the number of results of each case. `known` has results
+    `keep` are the columns that each result carries, `repeat` the number of results of each case. `source` has results
     that need no run: the sandbox, else open, is opened by `open` for the first row that needs it.
 
     Raises MappingError and UnsupportedConfigError first, SandboxError, and what `cases` raise, after what comes before.
@@ -66,10 +66,10 @@ async def score_grouped(
 
     loading = Loading(partial(load_evaluator, evaluator, sandbox, limits), open)
     try:
-        if known is None:
+        if source is None:
             await loading.load()
         scoring = _Scoring(
-            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, known
+            evaluator, cases, sandbox, loading, fill, hash_given, limits, seed, keep, watch, repeat, source
         )
         try:
             while results := await scoring.next():

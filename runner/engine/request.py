@@ -206,13 +206,13 @@ class PreparedRun:
         cases: Iterable[Case],
         opened: Sandbox,
         watch: Watch | None = None,
-        known: ResultSource | None = None,
+        source: ResultSource | None = None,
         open: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncGenerator[Sequence[Result], None]:
         """
         Return the results of the cases, up to the `limit`, in groups.
 
-        `opened`: the open sandbox; `known`: as `score_grouped`.
+        `opened`: the open sandbox; `source`: as `score_grouped`.
         """
         request, most = self.request, self.request.limit
         return score_grouped(
@@ -225,7 +225,7 @@ class PreparedRun:
             keep=None if self.keep is None else self.keep.of,
             watch=watch,
             repeat=request.repeat,
-            known=known,
+            source=source,
             open=open,
         )
 

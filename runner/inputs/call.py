@@ -71,15 +71,15 @@ def _expression(value: Any, name: str) -> str:
     return describe(value, _LONG) if isinstance(value, str | int | float | bool) else name
 
 
-def as_mapping(given: Columns | None) -> InputMapping:
+def as_mapping(columns: Columns | None) -> InputMapping:
     """Return a mapping that a Python caller gave. Raises InputError."""
-    if given is None or isinstance(given, InputMapping):
-        return given or InputMapping()
-    wrong: object = given
-    if isinstance(given, Mapping):
-        wrong = next((pair for pair in given.items() if not all(isinstance(one, str) for one in pair)), None)
+    if columns is None or isinstance(columns, InputMapping):
+        return columns or InputMapping()
+    wrong: object = columns
+    if isinstance(columns, Mapping):
+        wrong = next((pair for pair in columns.items() if not all(isinstance(one, str) for one in pair)), None)
         if wrong is None:
-            return InputMapping(paths=dict(given))
+            return InputMapping(paths=dict(columns))
     raise InputError(
         f'`mapping` must name columns or paths, such as {{"output": "prediction"}}, not {describe(wrong, 60)}; '
         'a value is given by InputMapping(literals={"limit": 3})'

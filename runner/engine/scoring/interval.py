@@ -74,11 +74,11 @@ def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None
     return found if isfinite(found.high - found.low) else None
 
 
-def rows_for(difference: float, found: Interval, rows: int) -> int | None:
+def rows_for(difference: float, current: Interval, rows: int) -> int | None:
     """About how many rows would show a true difference of this size in 80 % of all samples. None: no number would."""
-    if not difference or not found.error:
+    if not difference or not current.error:
         return None
-    errors = abs((_Z + _POWER) * found.error / difference)
+    errors = abs((_Z + _POWER) * current.error / difference)
     needed = rows * errors * errors
     return int(needed) + 1 if needed < 1e15 else None
 

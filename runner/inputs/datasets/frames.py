@@ -107,23 +107,23 @@ def _pandas(frame: Any) -> FrameRows:
     # A named index is a column, as in a Parquet file; an unnamed one counts the rows.
     levels = {str(name): at for at, name in enumerate(frame.index.names) if name is not None and str(name) not in names}
 
-    def read(wanted: list[str]) -> Iterator[Values]:
+    def read(columns: list[str]) -> Iterator[Values]:
         places = {name: at for at, name in enumerate(names)}
         for start in range(0, len(frame), _ROWS):
             part = frame.iloc[start : start + _ROWS]
-            columns = [
+            series = [
                 part.iloc[:, places[name]] if name in places else part.index.get_level_values(levels[name])
-                for name in wanted
+                for name in columns
             ]
-            for values in zip(*(column.tolist() for column in columns), strict=True):
-                yield dict(zip(wanted, values, strict=True))
+            for values in zip(*(column.tolist() for column in series), strict=True):
+                yield dict(zip(columns, values, strict=True))
 
     return FrameRows([*levels, *names], len(frame), read)
 
 
 def _polars(frame: Any) -> FrameRows:
-    def read(wanted: list[str]) -> Iterator[Values]:
-        some = frame.select(wanted)
+    def read(columns: list[str]) -> Iterator[Values]:
+        some = frame.select(columns)
         size = max(1, min(_ROWS, _BYTES * len(some) // max(1, some.estimated_size())))
         for part in some.iter_slices(size):
             yield from _each(part, len(part), lambda part: part.to_dicts())
@@ -132,8 +132,8 @@ def _polars(frame: Any) -> FrameRows:
 
 
 def _arrow(table: Any) -> FrameRows:
-    def read(wanted: list[str]) -> Iterator[Values]:
-        for batch in table.select(wanted).to_batches(_ROWS):
+    def read(columns: list[str]) -> Iterator[Values]:
+        for batch in table.select(columns).to_batches(_ROWS):
             yield from _batch_rows(batch)
 
     return FrameRows(table.schema.names, table.num_rows, read)
@@ -144,10 +144,10 @@ def _arrow_batch(batch: Any) -> FrameRows:
 
 
 def _arrow_reader(reader: Any) -> FrameRows:
-    def read(wanted: list[str]) -> Iterator[Values]:
+    def read(columns: list[str]) -> Iterator[Values]:
         for batch in reader:
             # Without columns, a batch of pyarrow has no rows.
-            yield from _batch_rows(batch.select(wanted)) if wanted else ({} for _ in range(batch.num_rows))
+            yield from _batch_rows(batch.select(columns)) if columns else ({} for _ in range(batch.num_rows))
 
     return FrameRows(reader.schema.names, None, read)
 
@@ -165,12 +165,12 @@ def _arrow_stream(data: Any) -> FrameRows:
 
 
 def _hugging_face(dataset: Any) -> FrameRows:
-    def read(wanted: list[str]) -> Iterator[Values]:
+    def read(columns: list[str]) -> Iterator[Values]:
         if dataset.format["type"] == "custom":
             # What the user's own transform gives, maybe with other columns.
             yield from dataset
             return
-        for table in dataset.select_columns(wanted).with_format("arrow").iter(_ROWS):
+        for table in dataset.select_columns(columns).with_format("arrow").iter(_ROWS):
             for batch in table.to_batches(_ROWS):
                 yield from _batch_rows(batch)
 

@@ -38,19 +38,19 @@ class Ids:
         for key in keys:
             self._add(key)
 
-    def take(self, wanted: str, number: int) -> str:
-        """Return `wanted` if no earlier row has it, else `wanted#number`, else that with more of the same."""
-        if self._many is None and len(self._few) < self._in_memory and not self._hashed and len(wanted) <= _SHORT // 4:
-            key = wanted.encode("utf-8", "surrogatepass")  # as of most rows
+    def take(self, name: str, number: int) -> str:
+        """Return `name` if no earlier row has it, else `wanted#number`, else that with more of the same."""
+        if self._many is None and len(self._few) < self._in_memory and not self._hashed and len(name) <= _SHORT // 4:
+            key = name.encode("utf-8", "surrogatepass")  # as of most rows
             if key not in self._few:
                 self._few.add(key)
-                return wanted
-        if self._new(wanted):
-            return wanted
+                return name
+        if self._new(name):
+            return name
         self.repeated += 1
-        while not self._new(wanted := f"{wanted}#{number}"):
+        while not self._new(name := f"{name}#{number}"):
             pass
-        return wanted
+        return name
 
     def close(self) -> None:
         if self._many:

@@ -43,7 +43,7 @@ class Cases(Protocol):
 def refuse_lacking(
     name: str,
     cases: Cases,
-    bound: Iterable[tuple[Evaluator, Binding]],
+    bindings: Iterable[tuple[Evaluator, Binding]],
     others: Mapping[str, str] | None = None,
 ) -> None:
     """
@@ -56,7 +56,7 @@ def refuse_lacking(
         MappingError: For one of the others.
     """
     others = others or {}
-    pairs = [(evaluator, binding, _needs(binding)) for evaluator, binding in bound]
+    pairs = [(evaluator, binding, _needs(binding)) for evaluator, binding in bindings]
     wanted = [_enough(binding, name, column) for _, binding, needs in pairs for name, column in needs.items()]
     wanted += [{column} for column in others]
     if not wanted:
@@ -107,7 +107,7 @@ def kept_columns(cases: Cases) -> tuple[tuple[str, ...], bool]:
     return tuple(name for name in columns if name not in ("id", "metadata")), complete
 
 
-def look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, None], int, Case | None]:
+def look(cases: Cases, needs: Sequence[set[str]] | None) -> tuple[dict[str, None], int, Case | None]:
     """
     Return the columns of the first rows, in their order, the number of rows that have any, and the first of these.
 
@@ -121,7 +121,7 @@ def look(cases: Cases, wanted: Sequence[set[str]] | None) -> tuple[dict[str, Non
     rows = size = read = 0
     most = ROWS if not header or "metadata" in header else 0  # a file with a header has no other columns
     while (
-        (not rows or wanted is None or any(columns.keys().isdisjoint(one) for one in wanted))
+        (not rows or needs is None or any(columns.keys().isdisjoint(one) for one in needs))
         and read < most
         and size < SIZE
     ):

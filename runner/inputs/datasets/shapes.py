@@ -327,7 +327,7 @@ def _lines(evaluator: Evaluator, lines: list[str], made: Mapping[str, str]) -> s
         from runner.inputs.evaluators.python_signature import parse
 
         entry = python_entries(parse(evaluator.source, evaluator.name).body).get(called)
-        called = entry.made if entry is not None and entry.made else called
+        called = entry.expression if entry is not None and entry.expression else called
     add = [*lines, f"def evaluate({own}): return {called}({_with(given, made)})"]
     return f"add these lines to the end of the script, and run it without `:{evaluator.called}`:\n" + "\n".join(add)
 

@@ -34,9 +34,9 @@ class AbandonEvent(Event):
 _gone: ContextVar[AbandonEvent | None] = ContextVar("gone", default=None)
 
 
-def until(gone: AbandonEvent) -> None:
+def until(event: AbandonEvent) -> None:
     """End the work of this context, from now on, once this is set."""
-    _gone.set(gone)
+    _gone.set(event)
 
 
 def may_end() -> bool:

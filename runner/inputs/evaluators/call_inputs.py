@@ -67,9 +67,9 @@ def _half(values: dict[str, Any]) -> str:
     return blake2b(_write(values).encode("utf-8", "surrogatepass"), digest_size=_HALF // 2).hexdigest()
 
 
-def split_hash(given: str) -> tuple[str, str]:
+def split_hash(digest: str) -> tuple[str, str]:
     """Return the hash of the arguments that are not the output, and that of the output."""
-    return given[:_HALF], given[_HALF:]
+    return digest[:_HALF], digest[_HALF:]
 
 
 NO_OUTPUT = _half({})

@@ -62,7 +62,7 @@ class Entry(NamedTuple):
     """True if it returns a function."""
     keys: tuple[str, ...] = ()
     """What it reads of its one required parameter: then that is the row, as an object."""
-    made: str = ""
+    expression: str = ""
     """The expression that makes it, where its name alone does not: `Scorer().score`."""
     scores: bool = True
     """False for what surely scores no row: it returns nothing, or others are exported and it is not."""
@@ -102,7 +102,7 @@ def _points(entry: Entry) -> int:
     roles = (any(name in OUTPUTS for name in names), any(name in REFERENCES - OUTPUTS for name in names))
     points = (
         (last in _USUAL)
-        - ("." in entry.name or bool(entry.made))
+        - ("." in entry.name or bool(entry.expression))
         + 3 * roles[0]
         + 2 * roles[1]
         + 3 * scores
@@ -267,7 +267,7 @@ class _Script:
             whole = node.name if name == "__call__" else f"{node.name}.{name}"
             made = f"{node.name}()" if bare else node.name
             found[whole] = _entry(method, _own(method))._replace(
-                name=whole, made=made if name == "__call__" else f"{made}.{name}"
+                name=whole, expression=made if name == "__call__" else f"{made}.{name}"
             )
         if not found and not abstract and (step := _of_values(node, methods)):
             found[node.name] = Entry(node.name, (), line=node.lineno, makes=True, step=step)
@@ -541,4 +541,4 @@ def refuse_unmade(source: str, where: str, name: str | None) -> None:
 def calling(source: str, name: str) -> str:
     """Return the script with what is called under its name, on a line of its own where that has to be made."""
     entry = python_entries(parse(source, name).body).get(name)
-    return source if entry is None or not entry.made else f"{source}\nglobals()[{name!r}] = {entry.made}\n"
+    return source if entry is None or not entry.expression else f"{source}\nglobals()[{name!r}] = {entry.expression}\n"

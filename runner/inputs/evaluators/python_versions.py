@@ -18,10 +18,10 @@ def normal_versions(text: str) -> str:
     return str(SpecifierSet(text))
 
 
-def allows(wanted: str, python: str) -> bool:
+def allows(specifiers: str, python: str) -> bool:
     """Say whether a version of Python is one of those that a script asks for, in their normal form."""
-    if (least := _AT_LEAST.fullmatch(wanted)) and (found := _FINAL.fullmatch(python)):
+    if (least := _AT_LEAST.fullmatch(specifiers)) and (found := _FINAL.fullmatch(python)):
         return int(found[1]) >= int(least[1])
     from packaging.specifiers import SpecifierSet
 
-    return SpecifierSet(wanted).contains(python, prereleases=True)
+    return SpecifierSet(specifiers).contains(python, prereleases=True)

@@ -130,7 +130,7 @@ def is_reference(name: str) -> bool:
 
 def choose(
     evaluator: Evaluator,
-    wanted: str | SandboxConfig | None = None,
+    sandbox: str | SandboxConfig | None = None,
     *,
     script: str | os.PathLike[str] | None = None,
     files: Mapping[str, str] | None = None,
@@ -149,7 +149,7 @@ def choose(
             lock that lacks one of them, and when the sandbox named, or without a name every one, lacks what is asked or
             does not run the language.
     """
-    config = with_files(_config(wanted), files or {})
+    config = with_files(_config(sandbox), files or {})
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
     declared = plain(evaluator.packages, f"{name}, `dependencies`")
     added = tuple(p for p in plain(config.packages, "the config's packages") if p not in declared)

@@ -40,13 +40,13 @@ class ResolvedMapping(NamedTuple):
     """Roles that no parameter takes, with what they were mapped to."""
 
 
-def resolve(evaluator: Evaluator, asked: InputMapping) -> ResolvedMapping:
+def resolve(evaluator: Evaluator, caller_mapping: InputMapping) -> ResolvedMapping:
     """
     Give the parameters that take a role what it is mapped to, but those that are mapped by their own names.
 
     If nothing of the mapping is taken, it stays as it is, and is refused as unknown.
     """
-    names = dict.fromkeys((*asked.paths, *asked.literals))
+    names = dict.fromkeys((*caller_mapping.paths, *caller_mapping.literals))
     wanted = [name for name in names if name in ROLES]
     roles = _declared(evaluator)
     own = {parameter.name for parameter in evaluator.parameters}
@@ -60,8 +60,8 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> ResolvedMapping:
         by_role |= {name: role for name, role in roles.items() if role in map(_plain, wanted)}
     by_role = {name: role for name, role in by_role.items() if name not in mapped and role not in own}
     if not wanted:
-        return ResolvedMapping(evaluator, asked, roles, by_role, {})
-    paths, literals, headed = dict(asked.paths), dict(asked.literals), dict(evaluator.mapping.paths)
+        return ResolvedMapping(evaluator, caller_mapping, roles, by_role, {})
+    paths, literals, headed = dict(caller_mapping.paths), dict(caller_mapping.literals), dict(evaluator.mapping.paths)
     unread: dict[str, Any] = {}
     also: dict[str, str] = {}
     for word in wanted:
@@ -71,9 +71,9 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> ResolvedMapping:
         takers = [name for name, one in roles.items() if one == role]
         parts = [name for name, path in headed.items() if name not in (*mapped, *takers) and _is_part(path, role)]
         headed |= {name: _moved(headed[name], paths[word]) for name in parts if word in paths}
-        if word in asked.paths and is_bare(column := asked.paths[word]):
+        if word in caller_mapping.paths and is_bare(column := caller_mapping.paths[word]):
             also |= {name: column for name, one in beside.items() if one == role and name not in mapped}
-        for values, given in ((paths, asked.paths), (literals, asked.literals)):
+        for values, given in ((paths, caller_mapping.paths), (literals, caller_mapping.literals)):
             if word in given:
                 values |= {name: given[word] for name in takers if name not in mapped}
         if word in own or (evaluator.accepts_any and not takers and not parts):
@@ -83,7 +83,7 @@ def resolve(evaluator: Evaluator, asked: InputMapping) -> ResolvedMapping:
         if not takers and not parts:
             unread[word] = value
     if unread.keys() == names.keys():
-        return ResolvedMapping(evaluator, asked, roles, by_role, {})
+        return ResolvedMapping(evaluator, caller_mapping, roles, by_role, {})
     if headed != evaluator.mapping.paths:
         mapping = InputMapping(paths=headed, literals=evaluator.mapping.literals)
         evaluator = evaluator.model_copy(update={"mapping": mapping})

@@ -106,7 +106,7 @@ def as_read(
                 "`def aggregate(results): …`: docs/how-to/aggregates.md"
             )
         raise told
-    found, kind = reading.found, reading.dialect
+    found, kind = reading.match, reading.dialect
     if failures != "failed" and not (kind.zeroes and (language == "python" or found.entry == "<inline>")):
         raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
     together = Aggregate(accepts_any=True) if found.summary else None

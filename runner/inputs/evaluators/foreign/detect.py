@@ -17,7 +17,7 @@ class DialectReading(NamedTuple):
     """A script, read as one of a dialect."""
 
     dialect: ForeignDialect
-    found: DialectMatch
+    match: DialectMatch
 
 
 def detect(
@@ -60,12 +60,12 @@ def detect(
             continue
         if found is not None:
             readings.append(DialectReading(one, found))
-    readings = [reading for reading in readings if reading.found.sure] or readings
-    if several is not None and not (readings and (readings[0].found.sure or not several.sure)):
+    readings = [reading for reading in readings if reading.match.sure] or readings
+    if several is not None and not (readings and (readings[0].match.sure or not several.sure)):
         raise several
     if len(readings) > 1:
         names = [reading.dialect.name for reading in readings]
-        entries = dict.fromkeys(f"{where}:{reading.found.entry}" for reading in readings)
+        entries = dict.fromkeys(f"{where}:{reading.match.entry}" for reading in readings)
         which = f'{Setting("dialect", names[0])}, or in its header, [tool.evalcell], dialect = "{names[0]}"'
         which = list_names(entries) if len(entries) > 1 else which
         raise SeveralError(f"{where} could be a script for {list_names(names)}; say which: {which}")

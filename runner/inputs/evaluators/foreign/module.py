@@ -186,25 +186,25 @@ def required_packages(module: ScriptModule, stubs: set[str], packages: Mapping[s
     return tuple(dict.fromkeys(found))
 
 
-def only(module: ScriptModule, found: Mapping[str, _T], entry: str | None, title: str) -> tuple[str, _T] | None:
+def only(module: ScriptModule, named: Mapping[str, _T], entry: str | None, title: str) -> tuple[str, _T] | None:
     """Return what is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
     if entry is not None:
-        return (entry, found[entry]) if entry in found else None
-    made = [(name, module.values[name]) for name in found if name in module.values]
+        return (entry, named[entry]) if entry in named else None
+    made = [(name, module.values[name]) for name in named if name in module.values]
     # What another is made of is not meant by itself.
     inside = {one.id for name, value in made for one in ast.walk(value) if isinstance(one, ast.Name) and one.id != name}
-    found = {name: one for name, one in found.items() if name not in inside}
-    public = {name: one for name, one in found.items() if not name.startswith("_")}
-    found = public or found
-    if len(found) > 1:
+    named = {name: one for name, one in named.items() if name not in inside}
+    public = {name: one for name, one in named.items() if not name.startswith("_")}
+    named = public or named
+    if len(named) > 1:
         last = callers_of(module.names)
-        found = dict(sorted(found.items(), key=lambda one: one[0] in last))
-        first = next(iter(found))
+        named = dict(sorted(named.items(), key=lambda one: one[0] in last))
+        first = next(iter(named))
         raise SeveralError(
-            f"{module.where} has {list_names(found, 6)}, and each is {title}; say which: "
+            f"{module.where} has {list_names(named, 6)}, and each is {title}; say which: "
             f'{naming(module.where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
         )
-    return next(iter(found.items()), None)
+    return next(iter(named.items()), None)
 
 
 def instances(

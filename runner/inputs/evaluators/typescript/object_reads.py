@@ -36,18 +36,20 @@ class Reads(NamedTuple):
     """Whether it hands the object on to a function of which the text does not tell what that reads."""
 
 
-def reads_of(script: TypeScriptModule, function: Node, name: str, seen: set[tuple[int, str]] | None = None) -> Reads:
+def reads_of(
+    script: TypeScriptModule, function: Node, name: str, functions: set[tuple[int, str]] | None = None
+) -> Reads:
     """
     Return the keys that a function reads of its parameter `name`, also in functions of the script that it hands it to.
 
-    `seen` are those that have been looked into, with the names.
+    `functions` are those that have been looked into, with the names.
     """
     keys: dict[str, bool] = {}
     unseen = False
-    seen = set() if seen is None else seen
-    if (function.id, name) in seen or len(seen) > _LOOKED_INTO:
+    functions = set() if functions is None else functions
+    if (function.id, name) in functions or len(functions) > _LOOKED_INTO:
         return Reads(keys, unseen)
-    seen.add((function.id, name))
+    functions.add((function.id, name))
     for node in _uses(script, function, name):
         while (above := node.parent) is not None and above.type in _AROUND and above.named_children[0] == node:
             node = above
@@ -66,7 +68,7 @@ def reads_of(script: TypeScriptModule, function: Node, name: str, seen: set[tupl
                     optional = part.type == "object_assignment_pattern" or "=" in script.text(part)
                     keys[own] = keys.get(own, False) or not optional
         elif kind == "arguments":
-            inner = _handed(script, above, node, seen)
+            inner = _handed(script, above, node, functions)
             keys = {key: keys.get(key, False) or needed for key, needed in (keys | inner.keys).items()}
             unseen |= inner.unseen
         else:

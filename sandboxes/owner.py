@@ -10,14 +10,14 @@ from pathlib import Path
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def is_ours(found: os.stat_result) -> bool:
+def is_ours(status: os.stat_result) -> bool:
     """Say whether nobody else can have written it, except the system's own user, who can do anything."""
-    return not hasattr(os, "getuid") or (is_trusted(found) and not found.st_mode & OTHERS_WRITE)
+    return not hasattr(os, "getuid") or (is_trusted(status) and not status.st_mode & OTHERS_WRITE)
 
 
-def is_trusted(found: os.stat_result) -> bool:
+def is_trusted(status: os.stat_result) -> bool:
     """Say whether this user has it, or the system's own."""
-    return found.st_uid in (os.getuid(), 0)
+    return status.st_uid in (os.getuid(), 0)
 
 
 def fault_above(path: Path) -> str | None:

@@ -160,7 +160,7 @@ def _read_reply(raw: Raw, reply: Any, limits: Limits, place: Place) -> Execution
             raw, output if isinstance(output, str) else "", said if type(said) is int else 0, limits
         )
     else:
-        said = raw.said
+        said = raw.printed_size
         common = _host_fields(raw, limits)
     if said and type(said) is int and said > limits.flood:
         why = ScriptError(
@@ -235,11 +235,11 @@ def _failure(raw: Raw, limits: Limits, status: Status, kind: str, message: str) 
 def _host_fields(raw: Raw, limits: Limits) -> dict[str, Any]:
     """The part of an execution that the host saw itself."""
     if not raw.output:
-        return _common_fields(raw, "", raw.said, limits)
+        return _common_fields(raw, "", raw.printed_size, limits)
     kept = raw.output[-limits.output :] if limits.output else b""
-    if raw.said > len(kept):  # the kept part may begin inside a character
+    if raw.printed_size > len(kept):  # the kept part may begin inside a character
         kept = kept[next((n for n, byte in enumerate(kept[:4]) if byte & 0xC0 != 0x80), 0) :]
-    return _common_fields(raw, kept.decode("utf-8", "replace"), raw.said, limits)
+    return _common_fields(raw, kept.decode("utf-8", "replace"), raw.printed_size, limits)
 
 
 def _common_fields(raw: Raw, output: str, said: int, limits: Limits) -> dict[str, Any]:

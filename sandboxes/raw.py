@@ -17,7 +17,7 @@ class Raw(NamedTuple):
     """In seconds."""
     output: bytes | None = None
     """The end of the output, as the host caught it. None: only the reply has it."""
-    said: int = 0
+    printed_size: int = 0
     """The number of bytes printed; used if `output` is set."""
     loading: bool = False
     """Whether this is the result of loading the script again before the call."""

@@ -71,14 +71,14 @@ class ActiveTier(Generic[B]):
             raise SandboxUnavailableError(f"another sandbox could not be started: {e}") from e
 
 
-async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) -> ActiveTier[B]:
+async def start(name: str, make: Make[B], choice: Tier | None, *, weak: bool) -> ActiveTier[B]:
     """
     Return a first box in the wanted tier, or in the strongest that works.
 
     Tier C only if `weak` allows it. Raises SandboxUnavailableError, which names the backend and a reason for each tier.
     """
     refused: dict[Tier, str] = {}
-    for tier, bwrap in _candidates(wanted, refused):
+    for tier, bwrap in _candidates(choice, refused):
         if tier == "C" and not weak:
             break
         try:
@@ -89,7 +89,7 @@ async def start(name: str, make: Make[B], wanted: Tier | None, *, weak: bool) ->
             refused.setdefault(tier, str(e))
             continue
         return ActiveTier(tier, box, refused, make, bwrap)
-    raise SandboxUnavailableError(no_tier_message(name, refused, wanted))
+    raise SandboxUnavailableError(no_tier_message(name, refused, choice))
 
 
 def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tier, str | None]]:
@@ -138,12 +138,12 @@ async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
     return box
 
 
-def reload_warning(left: Iterable[str], isolation: Isolation, script: Script) -> str:
+def reload_warning(leftovers: Iterable[str], isolation: Isolation, script: Script) -> str:
     """
-    Return the warning that a script is loaded again for each call or batch; with nothing `left` it could reach too far.
+    Return the warning that a script is loaded again for each call or batch; without `leftovers` it could reach too far.
     """
     again = f"so it is loaded again for each {'row' if isolation == 'call' else 'batch'}"
-    if found := " and ".join(words for name, words in LEFTOVERS.items() if name in left):
+    if found := " and ".join(words for name, words in LEFTOVERS.items() if name in leftovers):
         step = f"move that into {script.entrypoint} to be faster, unless a package does it that the script imports"
         return f"loading the script leaves {found}, {again}; {step}"
     word = reach(script, isolation)
@@ -164,11 +164,11 @@ def refuse_platform(name: str, weak: bool) -> None:
     raise SandboxUnavailableError(f"the {name} sandbox needs Linux; use {', '.join(use[:-1])}, or {use[-1]}")
 
 
-def no_tier_message(name: str, refused: Mapping[Tier, str], wanted: Tier | None) -> str:
+def no_tier_message(name: str, refused: Mapping[Tier, str], choice: Tier | None) -> str:
     """Return the message that no tier works, or only one that is not allowed."""
     reasons = "; ".join(f"tier {tier}: {why}" for tier, why in refused.items())
-    if wanted is not None:
-        return f"the {name} sandbox cannot start in tier {wanted} here ({reasons or 'not on this platform'})"
+    if choice is not None:
+        return f"the {name} sandbox cannot start in tier {choice} here ({reasons or 'not on this platform'})"
     return (
         f"the {name} sandbox cannot protect this machine's files here ({reasons}); {_WEAK} runs scripts that you trust"
     )

@@ -80,12 +80,12 @@ class TypeCheckBox(FolderBox):
             await self.close()
 
 
-def parse_problems(said: str) -> list[Problem]:
+def parse_problems(output: str) -> list[Problem]:
     """Parse the output of `deno check`; at most `MOST` problems."""
     found = []
-    for match in list(_PROBLEM.finditer(said))[:MOST]:
+    for match in list(_PROBLEM.finditer(output))[:MOST]:
         message = f"{match['message'].strip()} (TS{match['number']})"
         found.append(Problem(line=int(match["line"]), column=int(match["column"]), message=clean(message, 1000)))
-    if not found and (failed := _FAILED.search(said)):
+    if not found and (failed := _FAILED.search(output)):
         found.append(Problem(line=1, column=1, message=clean(failed[1], 1000)))
     return found

@@ -109,33 +109,33 @@ async def run_uv(
 
 
 def failure(
-    done: tool_process.ToolResult, what: str, step: str, connect: str = "connect and run it again"
+    result: tool_process.ToolResult, what: str, step: str, connect: str = "connect and run it again"
 ) -> Exception:
     """
     Return the error for a run of uv that failed at `what`.
 
     The next step is `step` if the packages are at fault, `connect` if the network is.
     """
-    if unusable := _UNUSABLE.search(done.errors):
+    if unusable := _UNUSABLE.search(result.errors):
         files = " or ".join(clean(str(file), 200) for file in config_files(os.environ)) or "your settings of pip"
         return UnsupportedConfigError(
             f"packages: uv cannot use `{unusable[1]}` of {files}: {_truncate(_plain(unusable[2]), MAX_REASON)}; mend it"
         )
-    why = reason(done.errors) or f"uv exited with {done.code} and printed no reason"
-    if _FULL.search(done.errors):
+    why = reason(result.errors) or f"uv exited with {result.code} and printed no reason"
+    if _FULL.search(result.errors):
         room = f"make room, run 'evalcell cache prune', or set {VARIABLE} to a folder on another disk"
         return SandboxUnavailableError(f"packages: the disk of {cache_dir()} is full at {what}; {room}")
-    if heard := _HEARD.search(done.errors):
+    if heard := _HEARD.search(result.errors):
         return SandboxUnavailableError(
             f"packages: uv cannot ask {heard[1]} what it is, as something that runs when it starts prints to standard "
             "output: look for a .pth file or a sitecustomize.py beside its packages, and let it print to standard error"
         )
-    if refused := _REFUSED_LOGIN.search(" ".join(_DRAWING.sub(" ", done.errors).split())):
-        return SandboxUnavailableError(_login_error(done.errors, refused[1], what))
-    if is_network_error(done.errors):
-        connect = "set SSL_CERT_FILE or UV_SYSTEM_CERTS=1" if "certificate" in done.errors else connect
+    if refused := _REFUSED_LOGIN.search(" ".join(_DRAWING.sub(" ", result.errors).split())):
+        return SandboxUnavailableError(_login_error(result.errors, refused[1], what))
+    if is_network_error(result.errors):
+        connect = "set SSL_CERT_FILE or UV_SYSTEM_CERTS=1" if "certificate" in result.errors else connect
         return SandboxUnavailableError(f"packages: the package index cannot be reached for {what}: {why}; {connect}")
-    if is_user_error(done.code, done.errors):
+    if is_user_error(result.code, result.errors):
         return UnsupportedConfigError(f"packages: {what}: {why}; {step}")
     return SandboxUnavailableError(f"packages: uv failed at {what}: {why}; check uv's own settings, then run it again")
 

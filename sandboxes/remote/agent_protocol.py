@@ -68,13 +68,13 @@ def hello(language: Language = "python", packages: str | None = None) -> tuple[C
     return _command(language, settings | RUNTIMES[language].settings(limits), (), Listener((), (), None))
 
 
-def command(asked: ScriptRequest, calls: Sequence[Call]) -> tuple[Command, Listener]:
+def command(request: ScriptRequest, calls: Sequence[Call]) -> tuple[Command, Listener]:
     """
     Return the command that loads the script and runs the calls; without calls it only loads.
 
     Calls whose arguments are not JSON are not sent: see `Listener.refused`.
     """
-    script, limits = asked.script, asked.limits
+    script, limits = request.script, request.limits
     runtime = RUNTIMES[script.language]
     ids, payloads, refused = [], [], []
     for call in calls:
@@ -87,17 +87,19 @@ def command(asked: ScriptRequest, calls: Sequence[Call]) -> tuple[Command, Liste
     settings = {
         "script": runtime.load_request(script, limits).decode(),
         "limits": vars(protocol.bounds(limits)),
-        "isolation": asked.isolation,
-        "reaches": script.language == "python" and bool(reach(script, asked.isolation)),
-        "packages": asked.packages,
-        "files": asked.files,
-        "network": list(NETWORK) if asked.network else None,
-        "shut": asked.shut,
-        "variables": asked.variables,
-        "programs": {asked.machine: _programs(asked.machine, asked.network, script.language)},
+        "isolation": request.isolation,
+        "reaches": script.language == "python" and bool(reach(script, request.isolation)),
+        "packages": request.packages,
+        "files": request.files,
+        "network": list(NETWORK) if request.network else None,
+        "shut": request.shut,
+        "variables": request.variables,
+        "programs": {request.machine: _programs(request.machine, request.network, script.language)},
     }
-    place = place_of(script.language, asked.network, asked.variables)
-    listener = Listener(ids, refused, limits, script.entrypoint, asked.machine, loads_again=runtime.starts, place=place)
+    place = place_of(script.language, request.network, request.variables)
+    listener = Listener(
+        ids, refused, limits, script.entrypoint, request.machine, loads_again=runtime.starts, place=place
+    )
     return _command(script.language, settings | runtime.settings(limits), payloads, listener)
 
 

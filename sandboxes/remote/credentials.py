@@ -24,9 +24,9 @@ class Account:
 
 @dataclass(frozen=True)
 class Accounts:
-    """The accounts found, and for other sandboxes, by name, the reason: credentials missing or incomplete."""
+    """The accounts that can be used, and for other sandboxes, by name, why: credentials missing or incomplete."""
 
-    found: list[Account]
+    usable: list[Account]
     lacking: dict[str, str]
     unusable: dict[str, str]
 

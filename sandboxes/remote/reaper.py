@@ -97,7 +97,7 @@ async def leftovers(provider: Provider, ledger: Ledger, older_than: timedelta | 
     return [one for one in await survey(provider, ledger) if _is_left(one, older_than)]
 
 
-async def reap(provider: Provider, ledger: Ledger, left: Sequence[MachineStatus]) -> list[ReapResult]:
+async def reap(provider: Provider, ledger: Ledger, machines: Sequence[MachineStatus]) -> list[ReapResult]:
     """
     End machines, several at once; the results, in order.
 
@@ -117,7 +117,7 @@ async def reap(provider: Provider, ledger: Ledger, left: Sequence[MachineStatus]
             except TimeoutError:
                 return ReapResult(one, "failed", f"no answer within {_PATIENCE:.0f} s")
 
-    return list(await asyncio.gather(*(end(one) for one in left)))
+    return list(await asyncio.gather(*(end(one) for one in machines)))
 
 
 async def _end(provider: Provider, ledger: Ledger, one: MachineStatus) -> ReapResult:

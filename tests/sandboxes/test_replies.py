@@ -83,7 +83,7 @@ CAUGHT = st.none() | st.tuples(st.sampled_from([b"", b"x", b"x" * 100]), st.samp
 @given(REPLIES, CAUGHT)
 def test_a_plain_reply_is_read_as_any_other(reply: Any, caught: tuple[bytes, int] | None) -> None:
     """The short way for a value without output leads to what the long way gives."""
-    came = raw(reply) if caught is None else raw(reply, output=caught[0], said=caught[1])
+    came = raw(reply) if caught is None else raw(reply, output=caught[0], printed_size=caught[1])
     found = execution(came, LIMITS)
     try:
         wanted = protocol._read_reply(came, protocol._read(came.payload.decode()), LIMITS, BOX)
@@ -107,13 +107,13 @@ def test_a_reply_is_utf_8_and_no_other_encoding_is_guessed(encoding: str) -> Non
 
 def test_what_the_host_caught_counts_and_not_what_the_reply_says() -> None:
     reply = {"status": "ok", "value": 1, "output": "FORGED", "said": 1 << 40}
-    found = execution(raw(reply, output=b"printed", said=7), LIMITS)
+    found = execution(raw(reply, output=b"printed", printed_size=7), LIMITS)
     assert (found.status, found.output, found.truncated) == ("ok", "printed", False)
-    found = execution(raw(reply, output=b"printed", said=8), LIMITS)
+    found = execution(raw(reply, output=b"printed", printed_size=8), LIMITS)
     assert (found.status, found.output, found.truncated) == ("ok", "printed", False)
-    found = execution(raw(reply, output=b"x" * 100, said=101), LIMITS)
+    found = execution(raw(reply, output=b"x" * 100, printed_size=101), LIMITS)
     assert (found.output, found.truncated) == ("x" * 100, True)
-    assert execution(raw(reply, output=b"x", said=LIMITS.flood + 1), LIMITS).status == "output"
+    assert execution(raw(reply, output=b"x", printed_size=LIMITS.flood + 1), LIMITS).status == "output"
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ class _Answers:
     reaped: list[ReapResult] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
-    def from_all(self, known: Accounts) -> str:
+    def from_all(self, accounts: Accounts) -> str:
         """The names of those that did answer."""
-        names = (account.provider.name for account in known.found)
+        names = (account.provider.name for account in accounts.usable)
         return ", ".join(name for name in names if name not in self.failures)
 
 
@@ -43,7 +43,7 @@ def list_live(env_file: str | None) -> int:
     async def ask(account: Account) -> None:
         answers.machines += [one for one in await survey(account.provider, ledger) if one.listed]
 
-    if signals.run(_each(known.found, ask, answers)):
+    if signals.run(_each(known.usable, ask, answers)):
         return INTERRUPTED
     out = render.out()
     if answers.machines:
@@ -75,7 +75,7 @@ def end_left(name: str | None, older_than: timedelta | None, env_file: str | Non
                 for one in await reap(account.provider, ledger, left)
             ]
 
-    if signals.run(_each(known.found, ask, answers)):
+    if signals.run(_each(known.usable, ask, answers)):
         return INTERRUPTED
     out = render.out()
     if dry_run and answers.machines:
@@ -91,7 +91,7 @@ def end_left(name: str | None, older_than: timedelta | None, env_file: str | Non
 
 
 def _some(known: Accounts) -> Accounts:
-    if not (known.found or known.unusable):
+    if not (known.usable or known.unusable):
         raise SandboxUnavailableError(
             f"none of {', '.join(known.lacking)} can be asked, so nothing was looked for; set a provider's key, or "
             "name a --env-file that has it (`evalcell sandboxes` tells what each lacks)"
@@ -130,7 +130,7 @@ def _exit_code(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
 
 def _others(known: Accounts, ledger: Ledger) -> Counter[tuple[str, str]]:
     """The number of machines in the ledger that may still run, at accounts that were not asked."""
-    asked = {(account.provider.name, plain(account.provider.address)) for account in known.found}
+    asked = {(account.provider.name, plain(account.provider.address)) for account in known.usable}
     left = (e for e in ledger.open_entries() if e.event == "left" or e.alive is not True)
     places = ((e.provider, e.address) for e in left if datetime.now(UTC) - e.at < _ENDED)
     return Counter(place for place in places if place not in asked)

@@ -73,7 +73,7 @@ def try_sandbox(
     """
     name = whole(name)
     trial = _Trial(create(_config(name, env_file, packages, language)))
-    account = accounts(env_file, name).found[0] if provider_of(name) else None
+    account = accounts(env_file, name).usable[0] if provider_of(name) else None
     return INTERRUPTED if signals.run(_tried(trial, account)) else DONE
 
 

@@ -94,7 +94,10 @@ def test_a_class_of_the_api_says_what_it_is_and_takes(name: str) -> None:
 def functions(path: Path) -> Iterator[tuple[bool, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Yield the functions of a module, and whether each is public: of the top level, or a method of such a class."""
     tree = ast.parse(path.read_bytes())
-    places = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))]
+    places: list[ast.Module | ast.ClassDef] = [
+        tree,
+        *(node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")),
+    ]
     public = {id(node) for place in places for node in place.body}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -163,3 +163,26 @@ def test_hardly_any_class_name_means_two_things() -> None:
                     if is_class and not name.startswith("_"):
                         places.setdefault(name, []).append(module)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_parameter_of_a_public_function_is_a_bare_participle() -> None:
+    """What is true or false may be `broken` or `sent`; texts side by side are `left` and `right`."""
+    bare = []
+    for top in ("runner", "sandboxes"):
+        for module, path in modules(top).items():
+            if module.startswith(
+                ("sandboxes.guest", "sandboxes.wasm.build")
+            ):  # the guest is built anew for each change
+                continue
+            for node in parsed(path).body:
+                for one in [node, *node.body] if isinstance(node, ast.ClassDef) else [node]:
+                    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not one.name.startswith("_"):
+                        taken = [*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs]
+                        bare += [
+                            f"{module}.{one.name}: {arg.arg}"
+                            for arg in taken
+                            if IRREGULAR.fullmatch(arg.arg)
+                            and arg.arg != "left"
+                            and ast.unparse(arg.annotation or arg) != "bool"
+                        ]
+    assert bare == []

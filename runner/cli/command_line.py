@@ -9,20 +9,20 @@ from runner.core.errors import ColumnsError
 from runner.core.text import whole
 
 
-def next_command(given: Sequence[str], error: ColumnsError) -> str:
+def next_command(words: Sequence[str], error: ColumnsError) -> str:
     """Return what is wrong, and the whole command to run instead."""
     how = f"with the right {' and '.join(error.blanks)}" if error.blanks else "if these columns are the right ones"
-    return f"{error.why}\nRun this, {how}:\n  {_command(given, error)}"
+    return f"{error.why}\nRun this, {how}:\n  {_command(words, error)}"
 
 
-def anew(given: Sequence[str]) -> str:
+def anew(words: Sequence[str]) -> str:
     """Return the command that starts a run anew which cannot be resumed."""
-    return f"Run this to start anew, without the rows that are there:\n  {_with(given, '--overwrite')}"
+    return f"Run this to start anew, without the rows that are there:\n  {_with(words, '--overwrite')}"
 
 
-def resuming(given: Sequence[str]) -> str:
+def resuming(words: Sequence[str]) -> str:
     """Return the command that goes on with a run."""
-    return _with(given, "--resume")
+    return _with(words, "--resume")
 
 
 def _with(given: Sequence[str], option: str) -> str:

@@ -22,26 +22,26 @@ def script(shell: str, cli: click.Command) -> str:
     return found(cli, {}, "evalcell", _VARIABLE).source()
 
 
-def evaluators(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def evaluators(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Return templates, and scripts of this folder; files, where none begins so."""
-    return _plain([*_templates(), *_scripts()], begun) or [CompletionItem(begun, type="file")]
+    return _plain([*_templates(), *_scripts()], prefix) or [CompletionItem(prefix, type="file")]
 
 
-def templates(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def templates(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Return the names of the templates."""
-    return _plain(_templates(), begun)
+    return _plain(_templates(), prefix)
 
 
-def datasets(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def datasets(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Return `demo` where it has been begun, else files."""
-    return (_plain(["demo"], begun) if begun else []) or [CompletionItem(begun, type="file")]
+    return (_plain(["demo"], prefix) if prefix else []) or [CompletionItem(prefix, type="file")]
 
 
-def sandboxes(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def sandboxes(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:
     """Return the names of the sandboxes."""
     from sandboxes.registry import backends
 
-    return _plain([backend.name for backend in backends().values() if not backend.hidden], begun)
+    return _plain([backend.name for backend in backends().values() if not backend.hidden], prefix)
 
 
 def _plain(names: list[str], begun: str) -> list[CompletionItem]:

@@ -27,10 +27,10 @@ _LANGUAGES: dict[str, Language] = {"py": "python", "ts": "typescript", "js": "ty
 def completion_of(kind: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
     """Return what the shell's completion offers: a function of `completion`."""
 
-    def offer(context: click.Context, parameter: click.Parameter, begun: str) -> list[Any]:
+    def offer(context: click.Context, parameter: click.Parameter, prefix: str) -> list[Any]:
         from runner.cli import completion  # not for a command that runs
 
-        found: list[Any] = getattr(completion, kind)(context, parameter, begun)
+        found: list[Any] = getattr(completion, kind)(context, parameter, prefix)
         return found
 
     return offer
@@ -71,12 +71,12 @@ def dataset(name: str, *, required: bool = True) -> Decorator:
     return click.argument(name, required=required, shell_complete=completion_of("datasets"))
 
 
-def duration(_: click.Context, __: click.Parameter, given: str | None) -> timedelta | None:
+def duration(_: click.Context, __: click.Parameter, text: str | None) -> timedelta | None:
     """Called by click. A whole number and its unit: 90s, 30m, 1h, 2d."""
-    if given is None:
+    if text is None:
         return None
-    if not (found := re.fullmatch(r"(\d{1,6})([smhd])", given, re.ASCII)):
-        raise click.BadParameter(f"{given[:40]!r} is not a duration; write for example 90s, 30m, 1h or 2d.")
+    if not (found := re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)):
+        raise click.BadParameter(f"{text[:40]!r} is not a duration; write for example 90s, 30m, 1h or 2d.")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 

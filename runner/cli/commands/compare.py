@@ -97,15 +97,15 @@ def _datasets(options: CommandOptions, wish: Wish) -> Comparison | None:
         return work.compare(folder, wish, options.direction, options.strict)
 
 
-def show(made: Comparison, gate: GateResult | None, *, as_json: bool, quiet: bool) -> None:
+def show(comparison: Comparison, gate: GateResult | None, *, as_json: bool, quiet: bool) -> None:
     """Print a comparison on stdout, and what a gate says of it on stderr."""
     out = render.out()
     if as_json:
-        found = made.model_dump(mode="json") | ({} if gate is None else {"gate": gate.model_dump(mode="json")})
+        found = comparison.model_dump(mode="json") | ({} if gate is None else {"gate": gate.model_dump(mode="json")})
         out.out(json_text(found), highlight=False)
     elif not quiet:
         from runner.cli.views.compare_view import comparison_view
 
-        out.print(comparison_view(made, out.width))
+        out.print(comparison_view(comparison, out.width))
     if gate is not None and (gate.verdict != "passed" or not quiet):
         render.err().say(render.gate_line(gate))

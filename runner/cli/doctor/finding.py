@@ -19,19 +19,19 @@ class Finding(Model):
     step: str = ""
 
 
-def ok(name: str, found: str) -> Finding:
+def ok(name: str, text: str) -> Finding:
     """Nothing to do."""
-    return Finding(name=name, state="ok", found=found)
+    return Finding(name=name, state="ok", found=text)
 
 
-def warning(name: str, found: str, step: str) -> Finding:
+def warning(name: str, text: str, step: str) -> Finding:
     """Make a finding that may be in the way."""
-    return Finding(name=name, state="warning", found=found, step=step)
+    return Finding(name=name, state="warning", found=text, step=step)
 
 
-def problem(name: str, found: str, step: str) -> Finding:
+def problem(name: str, text: str, step: str) -> Finding:
     """Make a finding that is in the way."""
-    return Finding(name=name, state="problem", found=found, step=step)
+    return Finding(name=name, state="problem", found=text, step=step)
 
 
 def megabytes(count: int) -> str:

@@ -25,23 +25,25 @@ _LABELS = 6  # labels a side that the matrix has
 _GROUPS = 12
 
 
-def comparison_view(made: Comparison, width: int, step: str = "add --direction maximize or minimize") -> RenderableType:
+def comparison_view(
+    comparison: Comparison, width: int, step: str = "add --direction maximize or minimize"
+) -> RenderableType:
     """Return the whole view. `step` is what to do where nobody knows which scores are better."""
     parts: list[RenderableType] = []
-    if made.worst:
+    if comparison.worst:
         parts += [
             Text("The rows that got worse most", style="bold"),
-            *(_row(row, width) for row in made.worst),
+            *(_row(row, width) for row in comparison.worst),
             Text(""),
         ]
-        if not any(row.column for row in made.worst):
+        if not any(row.column for row in comparison.worst):
             parts.append(Text("To see their outputs, run both with --keep all.\n", style="dim"))
-    if (labels := _matrix(made)) is not None:
+    if (labels := _matrix(comparison)) is not None:
         parts += [Text("Labels, base down, new across", style="bold"), labels]
-    for title, some in (("outputs", made.outputs), (made.by_column or "", made.by)):
+    for title, some in (("outputs", comparison.outputs), (comparison.by_column or "", comparison.by)):
         if some:
             parts += [_differences(safe(title), some), *_more(some)]
-    parts.append(render.facts(_figures(made, step)))
+    parts.append(render.facts(_figures(comparison, step)))
     return Group(*parts)
 
 
@@ -53,13 +55,15 @@ def baseline_view(baseline: Baseline, width: int) -> RenderableType:
     return Group(Text("\nCompared with the baseline\n", style="bold"), comparison_view(made, width, SAY_DIRECTION))
 
 
-def verdict_text(made: Difference, step: str) -> Text:
+def verdict_text(difference: Difference, step: str) -> Text:
     """Return the verdict, with what to know beside it."""
-    if made.direction == "none":
-        why = f"which scores are better is not known; {step}" if made.compared else made.reason
+    if difference.direction == "none":
+        why = f"which scores are better is not known; {step}" if difference.compared else difference.reason
         return Text(f"no verdict: {why}", style="yellow")
-    verdict = made.verdict or "no verdict"
-    return Text.assemble((verdict, _STYLES.get(verdict, "yellow")), f": {made.reason}" if made.reason else "")
+    verdict = difference.verdict or "no verdict"
+    return Text.assemble(
+        (verdict, _STYLES.get(verdict, "yellow")), f": {difference.reason}" if difference.reason else ""
+    )
 
 
 def _figures(made: Comparison, step: str) -> Iterator[tuple[str, RenderableType]]:

@@ -40,9 +40,9 @@ class ProgressBar:
         if self._bar is not None and perf_counter() - self._updated > _SECONDS:
             self._update(self._bar)
 
-    def at(self, done: int) -> None:
+    def at(self, rows: int) -> None:
         """So many rows are done: several workers count their own."""
-        self._done = done
+        self._done = rows
         if self._bar is not None and perf_counter() - self._updated > _SECONDS:
             self._update(self._bar)
 

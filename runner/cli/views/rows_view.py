@@ -47,15 +47,15 @@ _BAD = frozenset(
 )
 
 
-def rows_view(shown: ShownRows, width: int) -> RenderableType:
+def rows_view(rows: ShownRows, width: int) -> RenderableType:
     """Return the rows under their title."""
-    return Group(Text(shown.title, style="bold"), *(part for row in shown.rows for part in _row(row, width)), Text(""))
+    return Group(Text(rows.title, style="bold"), *(part for row in rows.rows for part in _row(row, width)), Text(""))
 
 
-def not_shown(shown: ShownRows, summary: Summary) -> Text:
+def not_shown(rows: ShownRows, summary: Summary) -> Text:
     """Return how many rows without a score are not among those that are shown, and the option that shows them."""
     counts = {"failed": summary.failed + summary.lost, "abstained": summary.abstained}
-    for row in shown.rows:
+    for row in rows.rows:
         name = "failed" if row.outcome == "lost" else row.outcome
         counts[name] = counts.get(name, 0) - 1
     lines = [f"not shown: {rows_of(counts[name])} that {name} (--show {name})\n" for name in counts if counts[name] > 0]

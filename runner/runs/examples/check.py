@@ -69,17 +69,17 @@ def prepare_examples(
     return prepared, examples
 
 
-def report(prepared: PreparedRun, found: Sequence[ExampleResult], skipped: int) -> ExamplesReport:
+def report(prepared: PreparedRun, results: Sequence[ExampleResult], skipped: int) -> ExamplesReport:
     """Count the results."""
     evaluator, sandbox = prepared.evaluator, prepared.sandbox
-    count = {verdict: sum(case.verdict == verdict for case in found) for verdict in ("passed", "failed", "lost")}
+    count = {verdict: sum(case.verdict == verdict for case in results) for verdict in ("passed", "failed", "lost")}
     return ExamplesReport(
         evaluator=evaluator.name,
         version=evaluator.version,
         language=evaluator.language,
         sandbox=sandbox.identity,
         skipped=skipped,
-        examples=tuple(found),
+        examples=tuple(results),
         **count,
     )
 

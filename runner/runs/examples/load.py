@@ -126,9 +126,9 @@ def examples_from_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]
     return _worked(read(), "the list of examples")
 
 
-def for_language(found: Iterable[Example], language: Language) -> tuple[Example, ...]:
+def for_language(examples: Iterable[Example], language: Language) -> tuple[Example, ...]:
     """Return the examples for this language."""
-    return tuple(case for case in found if language in case.languages)
+    return tuple(case for case in examples if language in case.languages)
 
 
 def _lines(text: str, name: str) -> Iterator[Row]:

@@ -29,7 +29,7 @@ _UTF8 = (None, "utf-8", "utf8", "utf-8-sig")
 
 
 async def plan_parts(
-    prepared: PreparedRun, found: Sequence[File], folder: Path, workers: Sequence[CrewWorker]
+    prepared: PreparedRun, dataset_files: Sequence[File], folder: Path, workers: Sequence[CrewWorker]
 ) -> PartPlan:
     """
     Divide the files that were found of the request's dataset, and count what each part has.
@@ -39,7 +39,7 @@ async def plan_parts(
     """
     request = prepared.request
     # Workers may be in another folder.
-    files = [file if is_url(file.path) else file._replace(path=os.path.abspath(file.path)) for file in found]
+    files = [file if is_url(file.path) else file._replace(path=os.path.abspath(file.path)) for file in dataset_files]
     slices = await _slices(files, prepared.reading, request.id, workers)
     if len(slices) > MOST_PARTS:
         raise DatasetError(f"{printable(whole(request.dataset or ''))}: more than {MOST_PARTS:,} parts; run some files")

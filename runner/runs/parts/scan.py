@@ -114,7 +114,7 @@ _AT_ONCE = 1 << 20
 
 
 def find_taken(
-    keys: Sequence[Path], taken: Sequence[Path], counts: Sequence[Count], own: Callable[[int], Iterator[str | None]]
+    keys: Sequence[Path], paths: Sequence[Path], counts: Sequence[Count], own: Callable[[int], Iterator[str | None]]
 ) -> list[bool]:
     """
     Write for each part the keys of its ids that an earlier part has; return which parts have any.
@@ -124,10 +124,10 @@ def find_taken(
     with_ids = [place for place, count in enumerate(counts) if count.ids]
     unclear = any(count.numbered for count in counts)
     if unclear and any(count.ids < count.rows for count in counts):
-        return _row_by_row(taken, counts, own)
-    found = _common(keys, taken, with_ids, sum(counts[place].ids for place in with_ids))
+        return _row_by_row(paths, counts, own)
+    found = _common(keys, paths, with_ids, sum(counts[place].ids for place in with_ids))
     if unclear and (any(found) or any(count.repeated for count in counts)):
-        return _row_by_row(taken, counts, own)
+        return _row_by_row(paths, counts, own)
     return found
 
 

@@ -106,10 +106,10 @@ class AuthMiddleware:
         kind, _, given = headers.get("authorization", "").partition(" ")
         return kind.lower() == "bearer" and self.is_token(given.strip())
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, text: str) -> bool:
         """Say whether it is the token, in a time that tells nothing of it."""
         return self.token is not None and hmac.compare_digest(
-            hashlib.sha256(given.encode("utf-8", "replace")).digest(), hashlib.sha256(self.token.encode()).digest()
+            hashlib.sha256(text.encode("utf-8", "replace")).digest(), hashlib.sha256(self.token.encode()).digest()
         )
 
     def is_signed(self, signature: str, body: bytes) -> bool:

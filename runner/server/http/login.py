@@ -21,12 +21,12 @@ def entry_of(request: Request) -> AuthMiddleware:
     return found
 
 
-def log_in(request: Request, token: str, wanted: str) -> Response | None:
+def log_in(request: Request, token: str, target: str) -> Response | None:
     """Return the reply to who gave the token: a cookie, and where to go. None: it is not the token."""
     entry = entry_of(request)
     if entry.token is not None and not entry.is_token(token):
         return None
-    reply = RedirectResponse(local(wanted), 303)
+    reply = RedirectResponse(local(target), 303)
     if entry.token is not None:
         # A browser says where the page of the form is, also where a proxy does not.
         secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
@@ -34,10 +34,10 @@ def log_in(request: Request, token: str, wanted: str) -> Response | None:
     return reply
 
 
-def local(wanted: str) -> str:
+def local(target: str) -> str:
     """Return the address, if it is one of this server's pages, else the first page."""
-    fine = wanted.startswith("/") and wanted[1:2] not in ("/", "\\") and wanted.isprintable() and wanted.isascii()
-    return wanted if fine else "/"
+    fine = target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable() and target.isascii()
+    return target if fine else "/"
 
 
 @router.post("/login")

@@ -15,24 +15,24 @@ ADDRESSES = frozenset(
 _ROOT = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 
 
-def root_path(given: str) -> str:
+def root_path(path: str) -> str:
     """Return the path with a slash before it and none behind; empty for `/`. Raises InputError."""
-    root = "/" + given.strip("/") if given.strip("/") else ""
+    root = "/" + path.strip("/") if path.strip("/") else ""
     if len(root) > 200 or not _ROOT.fullmatch(root):
-        raise InputError(f"--root-path {printable(given, 80)} is no path; write one such as /evalcell")
+        raise InputError(f"--root-path {printable(path, 80)} is no path; write one such as /evalcell")
     if root and root.split("/")[1] in ADDRESSES:
         raise InputError(f"--root-path {root} begins as addresses of the server do; choose another, such as /evalcell")
     return root
 
 
-def forwarders(given: str) -> list[str]:
+def forwarders(text: str) -> list[str]:
     """
     Return the proxies whose `X-Forwarded-For` counts, as uvicorn takes it: addresses, networks, or `*` alone.
 
     Raises:
         InputError: An argument cannot be used.
     """
-    found = [one.strip() for one in given.split(",") if one.strip()]
+    found = [one.strip() for one in text.split(",") if one.strip()]
     if found == ["*"]:
         return found
     for one in list(found):

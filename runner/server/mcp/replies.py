@@ -18,13 +18,13 @@ _ITEMS = (100, 100, 100, 60, 40, 30, 20, 10)
 _DEPTH = 12
 
 
-def as_reply(found: BaseModel | Record | dict[str, Any]) -> dict[str, Any]:
+def as_reply(model: BaseModel | Record | dict[str, Any]) -> dict[str, Any]:
     """
     Return a model or an object as JSON values.
 
     Long texts and lists are cut, and say so, until it is short enough.
     """
-    plain = found.model_dump(mode="json", exclude_none=True) if isinstance(found, BaseModel | Record) else found
+    plain = model.model_dump(mode="json", exclude_none=True) if isinstance(model, BaseModel | Record) else model
     for text, items in zip((*_TEXTS, 24), _ITEMS, strict=True):
         made: dict[str, Any] = _cut(plain, text, items, _DEPTH)
         if len(json.dumps(made, ensure_ascii=False, default=str)) <= MOST:

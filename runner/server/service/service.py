@@ -186,7 +186,7 @@ class Service(RunService):
         how = HowRead(dialect=request.dialect, entry=request.entry, failures=request.dialect_failures)
         return await self._parsed(request.source or "", request.language, **how)
 
-    async def save_evaluator(self, given: EvaluatorInput, *, expected: str | None = None) -> EvaluatorVersion:
+    async def save_evaluator(self, draft: EvaluatorInput, *, expected: str | None = None) -> EvaluatorVersion:
         """
         Keep a script, as a new version if there is one of its name; the same source, read in the same way, is the same
         version.
@@ -194,9 +194,9 @@ class Service(RunService):
         `expected` is the version that was edited. Raises EvaluatorError, InputError for what is no name, and
         VersionConflictError.
         """
-        how = HowRead(dialect=given.dialect, entry=given.entry, failures=given.dialect_failures)
-        script = await self._parsed(given.source, given.language, given.file_name, given.name, **how)
-        return await call_in_thread(self.store.add_evaluator, script, name=given.name, expected=expected)
+        how = HowRead(dialect=draft.dialect, entry=draft.entry, failures=draft.dialect_failures)
+        script = await self._parsed(draft.source, draft.language, draft.file_name, draft.name, **how)
+        return await call_in_thread(self.store.add_evaluator, script, name=draft.name, expected=expected)
 
     async def add_dataset(
         self,

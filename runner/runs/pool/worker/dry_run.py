@@ -50,10 +50,10 @@ _remembered = lru_cache(_KEPT)(_prepared)
 
 
 async def try_rows(
-    request: bytes, given: list[dict[str, Any]], sandboxes: Sandboxes, *, short: bool = False
+    request: bytes, dataset_rows: list[dict[str, Any]], sandboxes: Sandboxes, *, short: bool = False
 ) -> TryReply:
     """
-    Score the `given` rows; `short` ones are a list to `score`. `request` is a RunRequest's JSON.
+    Score the `dataset_rows` rows; `short` ones are a list to `score`. `request` is a RunRequest's JSON.
 
     Raises what `prepare`, `Prepared.open` and `score` do.
     """
@@ -67,7 +67,7 @@ async def try_rows(
     lease = Lease(sandboxes, prepared.sandbox, dry=True, look=look)
     prepared = replace(prepared, sandbox=lease)
     rows: list[TriedRow] = []
-    with prepared.open(given) as cases:
+    with prepared.open(dataset_rows) as cases:
         async with lease, aclosing(prepared.score(list(cases) if short else cases, lease)) as results:
             identity = lease.identity
             async for result in results:

@@ -244,13 +244,13 @@ class Sandboxes(Warm[SandboxLease]):
         self._numbers = itertools.count(1)
         self._left = asyncio.Condition()
 
-    async def take(self, wanted: Sandbox) -> SandboxLease:
+    async def take(self, like: Sandbox) -> SandboxLease:
         """
-        Return the open sandbox with the config of `wanted`; give it back with `leave`. Raises what `Sandbox.open` does.
+        Return the open sandbox with the config of `like`; give it back with `leave`. Raises what `Sandbox.open` does.
 
         It goes on being opened when nobody waits for it any more: the next one will want it.
         """
-        key = _key(wanted) if self.shared else id(wanted)
+        key = _key(like) if self.shared else id(like)
         if key not in self._kept:
             async with self._left:
                 while key not in self._kept and len(self._kept) >= self._most:
@@ -259,7 +259,7 @@ class Sandboxes(Warm[SandboxLease]):
                     else:
                         await self._left.wait()
         if key not in self._kept:
-            sandbox = _with_lanes(wanted) if self.shared else wanted
+            sandbox = _with_lanes(like) if self.shared else like
             lanes = sandbox.concurrency if self.shared else _ANY
             self._kept[key] = SandboxLease(next(self._numbers), key, sandbox, self.programs, lanes)
         return await self._use(self._kept[key])

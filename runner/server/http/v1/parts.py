@@ -108,8 +108,8 @@ async def while_there(request: Request, work: Callable[P, Awaitable[T]], *args: 
     return await while_there_after(request, None, lambda: work(*args, **more))
 
 
-async def while_there_after(request: Request, sent: asyncio.Event | None, work: Callable[[], Awaitable[T]]) -> T:
-    """Await as `while_there` does. If it is the work that reads the body, it sets `sent` at its end."""
+async def while_there_after(request: Request, body_end: asyncio.Event | None, work: Callable[[], Awaitable[T]]) -> T:
+    """Await as `while_there` does. If it is the work that reads the body, it sets `body_end` at its end."""
     working = asyncio.current_task()
     assert working is not None
     others = working.cancelling()
@@ -117,8 +117,8 @@ async def while_there_after(request: Request, sent: asyncio.Event | None, work: 
 
     async def watch() -> None:
         nonlocal gone
-        if sent is not None:
-            await sent.wait()
+        if body_end is not None:
+            await body_end.wait()
         while (await request.receive())["type"] != "http.disconnect":
             pass
         gone = True

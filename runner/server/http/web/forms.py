@@ -57,10 +57,10 @@ def mapping(text: str) -> InputMapping:
     return InputMapping(paths=paths, literals=literals)
 
 
-def mapping_text(found: InputMapping) -> str:
+def mapping_text(mapping: InputMapping) -> str:
     """Return the same as `mapping` reads it."""
-    lines = [f"{name} = {path}" for name, path in found.paths.items()]
-    lines += [f"{name} := {json.dumps(value, ensure_ascii=False)}" for name, value in found.literals.items()]
+    lines = [f"{name} = {path}" for name, path in mapping.paths.items()]
+    lines += [f"{name} := {json.dumps(value, ensure_ascii=False)}" for name, value in mapping.literals.items()]
     return "\n".join(lines)
 
 

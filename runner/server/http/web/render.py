@@ -104,38 +104,38 @@ def link(path: str, query: Mapping[str, Any], **changed: Any) -> str:
     return f"{path}?{urlencode(kept)}" if kept else path
 
 
-def value(given: Any, short: int = _SHORT) -> str:
+def value(item: Any, short: int = _SHORT) -> str:
     """
     Return a value as people read it: text as it is, anything else as JSON; cut where it is long.
 
     JSON is indented if it has more than `short` characters.
     """
     try:
-        text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-        if not isinstance(given, str) and short < len(text) <= _INDENTED:
-            text = json.dumps(given, ensure_ascii=False, indent=2)
+        text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+        if not isinstance(item, str) and short < len(text) <= _INDENTED:
+            text = json.dumps(item, ensure_ascii=False, indent=2)
     except RecursionError:
-        text = shown_json(given, _TEXT)
+        text = shown_json(item, _TEXT)
     text = whole(text[:_TEXT]) + ("…" if len(text) > _TEXT else "")
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
-def values_apart(given: Sequence[Any], text: Callable[[Any], str] = value) -> list[str]:
+def values_apart(values: Sequence[Any], text: Callable[[Any], str] = value) -> list[str]:
     """Return each as `text` does; those that look the same and are not in quotes, and what tells them apart escaped."""
-    raw = [one if isinstance(one, str) else text(one) for one in given]
-    texts = [text(one) if its == of else text(its) for one, of, its in zip(given, raw, tell_apart(raw), strict=True)]
+    raw = [one if isinstance(one, str) else text(one) for one in values]
+    texts = [text(one) if its == of else text(its) for one, of, its in zip(values, raw, tell_apart(raw), strict=True)]
     kinds: dict[str, set[type]] = {}
-    for one, its in zip(given, texts, strict=True):
+    for one, its in zip(values, texts, strict=True):
         kinds.setdefault(its, set()).add(type(one))
     return [
         text(json.dumps(one, ensure_ascii=False)) if isinstance(one, str) and len(kinds[its]) > 1 else its
-        for one, its in zip(given, texts, strict=True)
+        for one, its in zip(values, texts, strict=True)
     ]
 
 
-def named_apart(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+def named_apart(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the values by name, short ones on a line each."""
-    return list(zip(given, values_apart(list(given.values()), lambda one: value(one, _TEXT)), strict=True))
+    return list(zip(values, values_apart(list(values.values()), lambda one: value(one, _TEXT)), strict=True))
 
 
 def cells(names: Sequence[str], row: Mapping[str, Any]) -> list[str]:

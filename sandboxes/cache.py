@@ -173,7 +173,7 @@ def content(path: Path) -> bytes:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a file that was found whole, for who loads it: another one has others."""
+    """Return device and inode of a file that was found whole, for who loads it: another one has others."""
     return _checked.get(path)
 
 

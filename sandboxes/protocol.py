@@ -64,7 +64,7 @@ DEATHS: dict[str, Death] = {
 
 
 def longest(limits: Limits) -> int:
-    """Most bytes of an honest reply."""
+    """Return the most bytes of an honest reply."""
     return _WORST * (limits.result + limits.output) + 65536
 
 

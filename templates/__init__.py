@@ -104,7 +104,7 @@ def starter(language: Language) -> tuple[str, str]:
 
 
 def starter_file(name: str) -> str:
-    """Another file of a new evaluator's folder: `rows.csv`, `workflow.yml`."""
+    """Return another file of a new evaluator's folder: `rows.csv`, `workflow.yml`."""
     return (_HERE / _STARTER / name).read_text("utf-8")
 
 

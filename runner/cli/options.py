@@ -72,7 +72,7 @@ def dataset(name: str, *, required: bool = True) -> Decorator:
 
 
 def duration(_: click.Context, __: click.Parameter, text: str | None) -> timedelta | None:
-    """Called by click. A whole number and its unit: 90s, 30m, 1h, 2d."""
+    """Parse a whole number and its unit for click: 90s, 30m, 1h, 2d."""
     if text is None:
         return None
     if not (found := re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)):

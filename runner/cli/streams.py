@@ -33,7 +33,7 @@ def repair() -> None:
 
 
 def talk() -> None:
-    """Standard output is for another program from now on, and no log of a job."""
+    """Leave standard output to another program from now on, and no log of a job."""
     buffer = getattr(sys.stdout, "buffer", None)
     raw = getattr(buffer, "raw", buffer)
     if isinstance(raw, _Lasting):

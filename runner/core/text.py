@@ -71,7 +71,9 @@ def _shown(short: _Short, value: Any, limit: int) -> str:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """JSON for other programs, in which no CI finds a command: `##` is written as `#\\u0023`, which is the same."""
+    """
+    Return JSON for other programs, in which no CI finds a command: `##` is written as `#\\u0023`, which is the same.
+    """
     return json.dumps(value, indent=indent).replace("##", "#\\u0023")
 
 
@@ -85,7 +87,7 @@ def printable(text: str, limit: int = 200) -> str:
 
 
 def whole(text: str) -> str:
-    """Half of a surrogate pair cannot be written as UTF-8, so U+FFFD stands for it."""
+    """Replace lone halves of surrogate pairs, which cannot be written as UTF-8, by U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
@@ -217,7 +219,7 @@ WIDTH = 100
 
 def point_at(where: str, source: str, line: int, column: int, message: str) -> str:
     """
-    File, line and column, the message, and the line itself with a caret below the place.
+    Return file, line and column, the message, and the line itself with a caret below the place.
 
     `line` and `column` count from 1; a place outside the source becomes the nearest inside.
     """

@@ -49,15 +49,26 @@ async def score_grouped(
     open: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[Sequence[Result], None]:
     """
-    Yield one result a case, in the cases' order, each as soon as those before it are there; in groups of those that
-    are.
+    Yield one result a case, in the cases' order, each as soon as those before it are there.
 
-    `cases` are read in a thread of their own, a little ahead of need; their iterator is the caller's to close. The same
-    `seed` gives each case the same random numbers. Memory does not grow with the cases. A `mapping` may be a function.
-    `keep` are the columns that each result carries, `repeat` the number of results of each case. `source` has results
-    that need no run: the sandbox, else open, is opened by `open` for the first row that needs it.
+    Those that are there at the same time come in groups. Memory does not grow with the cases.
 
-    Raises MappingError and UnsupportedConfigError first, SandboxError, and what `cases` raise, after what comes before.
+    Args:
+        evaluator: The script.
+        cases: Read in a thread of their own, a little ahead of need. Their iterator is the caller's to close.
+        sandbox: Opened by `open` for the first row that needs it, or open.
+        limits: Those of a call.
+        mapping: The source of each parameter's value, or a function that gives it.
+        seed: Gives each case the same random numbers.
+        keep: The columns that each result carries.
+        watch: Gets each result with its call.
+        repeat: The number of results of each case.
+        source: Has results that need no run.
+        open: As above.
+
+    Raises:
+        MappingError, UnsupportedConfigError: First.
+        SandboxError: After what comes before. What `cases` raise as well.
     """
     limits = load_as_long(limits or Limits())
     fill, hash_given = fill_and_hash(evaluator, mapping, limits.timeout)

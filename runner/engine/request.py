@@ -269,16 +269,20 @@ def prepare(
     """
     Find and check everything that a run needs, before anything runs.
 
-    `evaluator` is the request's evaluator, if it was read already. `worked`: the rows are worked examples, which may
-    map parameters themselves. `lock` is the name of the lock file for messages. `stored` is the path of the dataset, if
-    the request names one of the store; `runner.runs.store_references.prepare` finds it.
-
     A parameter without a column is refused when the dataset is opened: only then is it known which columns there are.
 
+    Args:
+        request: What to run.
+        evaluator: The request's, if it was read already.
+        worked: The rows are worked examples, which may map parameters themselves.
+        lock: The name of the lock file for messages.
+        stored: The path of the dataset, if the request names one of the store; `runner.runs.store_references.prepare`
+            finds it.
+
     Raises:
-        InputError: For a script or mapping that cannot be used.
-        UnsupportedConfigError: For what the sandbox cannot do.
-        SandboxUnavailableError: For a sandbox that is not installed.
+        InputError: The script or the mapping cannot be used.
+        UnsupportedConfigError: The sandbox cannot do what is asked for.
+        SandboxUnavailableError: The sandbox is not installed.
     """
     named = request.evaluator
     if evaluator is None:

@@ -46,7 +46,7 @@ class DaemonCall(Generic[T]):
         return self._outcome.get()
 
     async def get(self) -> T:
-        """Like `wait`, without a time limit."""
+        """Wait as `wait` does, without a time limit."""
         import asyncio  # not for a command that only prints its help
 
         ended, loop = asyncio.Event(), asyncio.get_running_loop()

@@ -129,10 +129,19 @@ def prepare_sides(
     twice: bool = False,
 ) -> list[PreparedRun]:
     """
-    Prepare each side: the evaluator in each of the sandboxes, `other` in the last of at most two, or one side `twice`.
+    Prepare each side: the evaluator in each of the sandboxes.
 
-    A name replaces the request's backend, a config replaces its whole config. `mapping` makes the mapping for each
-    evaluator; without it, all use the request's. Raises InputError, and what `prepare` does.
+    Args:
+        request: What to run.
+        sandboxes: A name replaces the request's backend, a config replaces its whole config.
+        other: The evaluator in the last of at most two sandboxes.
+        language: As in `pair`.
+        lock: The name of the lock file for messages.
+        mapping: Makes the mapping for each evaluator. None: all use the request's.
+        twice: One side runs two times.
+
+    Raises:
+        InputError: As `prepare` does, or there are too many sandboxes.
     """
     files = find_files(request.dataset, request.evaluator)
     sides = []

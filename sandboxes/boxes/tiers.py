@@ -62,7 +62,11 @@ class ActiveTier(Generic[B]):
     bwrap: str | None
 
     async def new_box(self) -> B:
-        """Another box in the same tier. Raises SandboxUnavailableError, and SandboxLostError if it may work later."""
+        """
+        Make another box in the same tier.
+
+        Raises SandboxUnavailableError, and SandboxLostError if it may work later.
+        """
         try:
             return await _box(self.make, self.tier, self.bwrap)
         except ShortageError as e:

@@ -55,7 +55,7 @@ def address_of(on: str) -> str | None:
 
 def import_ray(*, local: bool) -> Any:
     """
-    Ray, told to be quiet before it is imported.
+    Import Ray, told to be quiet before it is imported.
 
     A `local` cluster has a token of its own; without, Ray writes one to the user's home.
 

@@ -86,7 +86,7 @@ class Schedule:
         self._batch = seconds
 
     def patience(self, rows: int, queued: int) -> float | None:
-        """After how many seconds a batch takes too long that is behind others of its worker. None: not known yet."""
+        """Return the seconds after which a batch behind others of its worker takes too long. None: not known yet."""
         if len(self._seconds) < min(_REMEMBERED, self._workers):
             return None
         return max(_LEAST, _PATIENCE * self._row * rows) * max(1, queued)

@@ -208,7 +208,7 @@ class Activity:
             self._shorten()
 
     def status(self, sandbox: str | None) -> dict[str, Any]:
-        """Data for `WorkerStatus`; `sandbox` is the identity of one that is open."""
+        """Return data for `WorkerStatus`; `sandbox` is the identity of one that is open."""
         self._shorten()
         seconds = monotonic() - self._began
         return {

@@ -46,14 +46,20 @@ class InstallationRecord(Model):
 
 async def install(lock: Lock, python: Path, *, say: Say, deadline: float) -> Path:
     """
-    Return the folder with the locked packages for `python`; install them first if it is missing.
+    Return the folder with the locked packages; install them first if it is missing.
 
     It is byte-compiled, readable by everyone, writable by its owner alone, and not deleted while this process lives. No
-    code of the packages runs. `say` and `deadline` are as in `resolve`.
+    code of the packages runs.
+
+    Args:
+        lock: The packages.
+        python: The Python of the scripts.
+        say: As in `resolve`.
+        deadline: As in `resolve`.
 
     Raises:
-        UnsupportedConfigError: If the lock does not fit `python` or the index's files.
-        SandboxUnavailableError: If installing fails for another reason.
+        UnsupportedConfigError: The lock does not fit `python` or the index's files.
+        SandboxUnavailableError: Installing fails for another reason.
     """
     folder = private_dir(private_dir(cache_dir()) / PACKAGES)
     try:

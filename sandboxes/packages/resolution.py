@@ -101,13 +101,17 @@ async def interpreter(python: Path | RemotePython, deadline: float) -> Interpret
 
 async def resolve(requirements: tuple[str, ...], python: Path | RemotePython, *, say: Say, deadline: float) -> Lock:
     """
-    Find the wheels that satisfy `requirements` for `python`, or take those found the last time.
+    Find the wheels that satisfy the requirements, or take those found the last time.
 
-    `say` is called with lines for the user; `deadline` is in the event loop's time.
+    Args:
+        requirements: As pip has them, in their normal form.
+        python: The Python of the scripts.
+        say: Called with lines for the user.
+        deadline: In the event loop's time, in seconds.
 
     Raises:
-        UnsupportedConfigError: If no set of wheels satisfies them.
-        SandboxUnavailableError: If that cannot be found out here or in time.
+        UnsupportedConfigError: No set of wheels satisfies them.
+        SandboxUnavailableError: That cannot be found out here or in time.
     """
     wanted = normalize_requirements(requirements)
     folder = private_dir(private_dir(cache_dir()) / LOCKS)

@@ -57,14 +57,21 @@ async def run(
     on_line: Callable[[str], None] | None = None,
 ) -> ToolResult:
     """
-    Run `command` to its end, with exactly these variables and empty standard input.
+    Run a command to its end, with empty standard input.
 
-    Past `deadline`, in the event loop's time, raises TimeoutError. Then, and if the task is cancelled, every process of
-    the tool is dead before this returns. `memory` bounds its address space, in bytes; 0 does not. `on_line` is called
-    with each line of standard error.
+    When it raises, and if the task is cancelled, every process of the tool is dead before this returns.
+
+    Args:
+        command: Its words.
+        cwd: The working directory.
+        variables: The whole environment.
+        deadline: In the event loop's time, in seconds.
+        memory: Bounds its address space, in bytes; 0 does not.
+        on_line: Called with each line of standard error.
 
     Raises:
-        OSError: If the tool cannot be started or prints too much.
+        TimeoutError: The deadline is past.
+        OSError: The tool cannot be started or prints too much.
     """
     process: Child | None = None
     more: dict[str, Any] = {"umask": 0o022} if os.name == "posix" else {}

@@ -63,15 +63,20 @@ class PageMap:
         self._pages = 0
 
     def faults(self) -> int:
-        """Page faults of this thread so far."""
+        """Return the page faults of this thread so far."""
         used = self._usage()
         return used.ru_minflt + used.ru_majflt
 
     def restore(self, address: int, pristine: int, size: int) -> int:
         """
-        Copy every written page of `size` bytes at `address` back from `pristine`; the number of pages.
+        Copy every written page back; return the number of pages.
 
         Nobody but the calling thread may have written to them since the call before it.
+
+        Args:
+            address: Where the memory begins.
+            pristine: Where its copy begins.
+            size: In bytes.
         """
         known = (address, pristine, size, threading.get_ident(), self.faults()) if self.trusts_faults else ()
         if not known or known != self._known:

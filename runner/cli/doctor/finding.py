@@ -20,7 +20,7 @@ class Finding(Model):
 
 
 def ok(name: str, text: str) -> Finding:
-    """Nothing to do."""
+    """Make a finding with nothing to do."""
     return Finding(name=name, state="ok", found=text)
 
 

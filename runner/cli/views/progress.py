@@ -41,7 +41,7 @@ class ProgressBar:
             self._update(self._bar)
 
     def at(self, rows: int) -> None:
-        """So many rows are done: several workers count their own."""
+        """Note that so many rows are done: several workers count their own."""
         self._done = rows
         if self._bar is not None and perf_counter() - self._updated > _SECONDS:
             self._update(self._bar)

@@ -41,17 +41,17 @@ class Terminal(Console):
 
 
 def out() -> Terminal:
-    """Standard output, for results."""
+    """Return the console of standard output, for results."""
     return Terminal(sys.stdout)
 
 
 def err() -> Terminal:
-    """Standard error, for everything else."""
+    """Return the console of standard error, for everything else."""
     return Terminal(sys.stderr)
 
 
 def text(words: str, style: str = "", limit: int = LINE) -> Text:
-    """Data, safe to print, cut after `limit` characters."""
+    """Return data, safe to print, cut after `limit` characters."""
     return Text(safe(words, limit), style=style)
 
 
@@ -85,7 +85,7 @@ def block(head: Text, rows: Iterable[tuple[str, str, Text]]) -> RenderableType:
 
 
 def rows_table(entries: Sequence[ShownRow]) -> Table:
-    """Single results: outcome, score, label, and explanation or error."""
+    """Return a table of single results: outcome, score, label, and explanation or error."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     made.add_column("row", max_width=22, no_wrap=True, overflow="ellipsis")
     made.add_column("outcome", no_wrap=True)

@@ -44,11 +44,19 @@ class Interval(NamedTuple):
 
 def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> Interval | None:
     """
-    Return Student's interval on the mean of the values. None for fewer than two values, or clusters.
+    Return Student's interval on the mean of the values.
 
-    With `clusters`, one for each value, the error is the clustered one of Miller 2024, arXiv 2411.00640, appendix A,
-    times C/(C-1) for its square, and with C-1 degrees of freedom for C clusters. None also for values so large that
-    their sum, or an end of the interval, is no float.
+    Source: Student 1908, Biometrika 6, 1-25; with clusters the error is the one of Miller 2024, arXiv 2411.00640,
+    appendix A, times C/(C-1) for its square, and with C-1 degrees of freedom for C clusters.
+
+    Args:
+        values: One for each row.
+        clusters: One for each value; rows with the same one are not independent.
+
+    Returns:
+        None for fewer than two values, or clusters, and for values so large that their sum, or an end of the interval,
+        is
+        no float.
     """
     count = len(values)
     if count < 2:
@@ -75,7 +83,17 @@ def interval(values: Sequence[float], clusters: Sequence[Hashable] | None = None
 
 
 def rows_for(difference: float, current: Interval, rows: int) -> int | None:
-    """About how many rows would show a true difference of this size in 80 % of all samples. None: no number would."""
+    """
+    Estimate how many rows would show a true difference in 80 % of all samples, by the normal distribution.
+
+    Args:
+        difference: The true difference of means.
+        current: The interval that so many `rows` gave.
+        rows: How many it has.
+
+    Returns:
+        None: no number would show it.
+    """
     if not difference or not current.error:
         return None
     errors = abs((_Z + _POWER) * current.error / difference)
@@ -94,7 +112,11 @@ def wilson(successes: int, count: int) -> tuple[float, float]:
 
 
 def unseen(rows: int) -> float:
-    """Return the largest share of rows that may differ in truth where none of so many did: 1 - 0.025^(1/n)."""
+    """
+    Return the largest share of rows that may differ in truth where none of so many did: 1 - 0.025^(1/n).
+
+    Source: Clopper and Pearson 1934, Biometrika 26, 404-413.
+    """
     return 1 - exp(log(1 - _TAIL) / rows)
 
 

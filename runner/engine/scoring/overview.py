@@ -90,7 +90,7 @@ def outputs(summary: Summary) -> Mapping[str, Stats]:
 
 
 def figures(stats: Stats) -> dict[str, str]:
-    """Mean, median, min and max, as far as there are any."""
+    """Return mean, median, min and max, as far as there are any."""
     named = {"mean": stats.mean, "median": stats.median, "min": stats.min, "max": stats.max}
     return {name: figure(value) for name, value in named.items() if value is not None}
 

@@ -158,7 +158,7 @@ class Dataset:
         self._close = lambda: None
 
     def close(self) -> None:
-        """Safe twice. A file in which another thread hangs stays open: to close it would hang as well."""
+        """Close the file. Safe twice. One in which another thread hangs stays open: to close it would hang as well."""
         idle = self._reading.acquire(timeout=0 if self._ends_reads else _PATIENCE)
         try:
             if idle or self._ends_reads:
@@ -187,14 +187,19 @@ def open_dataset(
     part: Slice | None = None,
 ) -> Dataset:
     """
-    Open a dataset by its suffix; `-` is JSONL on `stdin`. `name` is what messages call it, in place of its file's.
-    With a `part`, its rows alone.
+    Open a dataset by its suffix.
 
-    `columns` are those that are needed; others are left out where that saves decoding them. None is all. `id_source` is
-    where a row's id is, if not in the column `id`.
+    Args:
+        path: A file or URL; `-` is JSONL on `stdin`.
+        stdin: The stream for `-`.
+        columns: Those that are needed; others are left out where that saves decoding them. None: all.
+        id_source: Where a row's id is, if not in the column `id`.
+        reading: How the file is read.
+        name: What messages call it, in place of its file's name.
+        part: Read its rows alone.
 
     Raises:
-        DatasetError: For what cannot be read as a whole; a row that cannot is a broken case instead.
+        DatasetError: It cannot be read as a whole; a row that cannot is a broken case instead.
     """
     if os.fspath(path) == "-":
         dataset = _standard_input(stdin, reading)

@@ -74,7 +74,7 @@ def numbered_lines(file: BufferedReader, before: int = 0) -> Iterator[tuple[int,
 
 
 def jsonl_rows(file: BufferedReader, name: str, before: int = 0, notes: RowNotes | None = None) -> Iterator[Row]:
-    """Blank lines are no rows. `before` are the lines of the file that come before."""
+    """Yield the rows; blank lines are none. `before` are the lines of the file that come before."""
     number = before
     try:
         for number, line in numbered_lines(file, before):
@@ -170,11 +170,18 @@ def csv_rows(
     notes: RowNotes | None = None,
 ) -> Csv:
     """
-    Read the header, and open the rows. `delimiter` None: it is found out. `empty` is the value of an empty cell.
-    With `at` the rows at these places alone, from 0.
+    Read the header, and open the rows.
+
+    Args:
+        file: Bytes of a CSV file.
+        name: What messages call it.
+        delimiter: None: it is found out.
+        empty: The value of an empty cell.
+        at: Read the rows at these places alone, from 0.
+        notes: Gets what to know of the rows.
 
     Raises:
-        DatasetError: For a header that cannot be used.
+        DatasetError: The header cannot be used.
     """
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))
     text = _CsvLines(file)

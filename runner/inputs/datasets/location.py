@@ -96,7 +96,7 @@ def open_file(path: str) -> BufferedReader:
 
 
 def first_bytes(url: str, size: int) -> bytes:
-    """So many bytes at the beginning of an object, or all that it has. Raises DatasetError."""
+    """Return so many bytes at the beginning of an object, or all that it has. Raises DatasetError."""
     system, shown = _system(url), printable(whole(url))
     with _failures(shown):
         found: bytes = system.cat_file(url, start=0, end=size)

@@ -138,7 +138,7 @@ def _arrow(source: Any, asked: list[str] | None, out: BinaryIO) -> None:
 
 
 def bound_memory(size: int) -> None:
-    """Nothing more than `size` bytes beside what is held now: more is refused, or ends the process with OVER."""
+    """Allow `size` bytes beside what is held now: more is refused, or ends the process with OVER."""
     import resource
 
     if sys.platform.startswith("linux"):

@@ -143,9 +143,15 @@ def cases(
     on_broken: Callable[[RowError], object] | None = None,
 ) -> Iterator[Case]:
     """
-    Yield one case for each row, numbered from `first`, with ids that differ. `unread` are columns that the rows lack.
+    Yield one case for each row, with ids that differ.
 
-    The id is taken from `id_source`; without it, from the column `id`. `on_broken` gets the error of each broken row.
+    Args:
+        rows: Rows, or why one could not be read.
+        ids: Makes ids that no earlier row has.
+        unread: The columns that the rows lack.
+        id_source: Where the id is. None: in the column `id`.
+        first: The first row's number.
+        on_broken: Gets the error of each broken row.
     """
     last: tuple[str, ...] = ()  # rows that follow each other mostly have the same columns
     bare = filled = False  # whether these can hold no metadata, and whether there was some
@@ -230,7 +236,7 @@ def cases_from_rows(
     notes: RowNotes | None = None,
 ) -> Iterator[Case]:
     """
-    Python rows as cases; one that cannot be used is a broken case. Messages name it by its number.
+    Return Python rows as cases; one that cannot be used is a broken case. Messages name it by its number.
 
     What is wrong with others than `columns` does no harm; None is all.
     """

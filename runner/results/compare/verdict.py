@@ -118,6 +118,6 @@ def _without_variance(
 
 
 def difference(base: float, new: float) -> float:
-    """New minus base, as a finite number; 0 for two scores that are tied."""
+    """Return new minus base, as a finite number; 0 for two scores that are tied."""
     found = max(-_LARGEST, min(_LARGEST, new - base))
     return 0.0 if abs(found) <= _EQUAL * max(abs(base), abs(new)) else found

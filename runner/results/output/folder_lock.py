@@ -38,7 +38,7 @@ class FolderLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Safe twice."""
+        """Let go of the lock. Safe twice."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with suppress(OSError):

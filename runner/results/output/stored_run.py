@@ -71,10 +71,10 @@ class StoredRun:
             )
 
     def refuse_more(self) -> None:
-        """Nothing: rows that are not there are run."""
+        """Do nothing: rows that are not there are run."""
 
     def learn(self, row: Row) -> None:
-        """Nothing: the files have it."""
+        """Do nothing: the files have it."""
 
     def end(self) -> None:
         """Raise ResumeError if there are more results than rows."""

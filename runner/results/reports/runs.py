@@ -51,12 +51,19 @@ def read_parts(
     listed: bool = True,
 ) -> list[Part]:
     """
-    Read finished runs; with `compare` two of them, of which the comparison and the second one are the parts.
+    Read finished runs.
 
-    `worst` rows have their texts, if the results carry them (`keep`). `failed` and `listed` say which rows are needed.
+    Args:
+        paths: Results files or folders of runs.
+        compare: They are two runs; their comparison and the second one are the parts.
+        tolerance: As in `compare_runs`.
+        worst: This many rows have their texts, if the results carry them (`keep`).
+        show: Which rows these are.
+        failed: Whether rows that failed are needed.
+        listed: Whether a list of rows is needed.
 
     Raises:
-        InputError: For what is no run.
+        InputError: One of them is no run.
     """
     if compare and len(paths) != 2:
         raise InputError(f"a comparison is of two runs, the base and the new one, and not of {len(paths)}")

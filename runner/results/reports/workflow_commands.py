@@ -50,7 +50,7 @@ class CommandGuard:
 
 
 def guard_text(text: str) -> str:
-    """Text that somebody else writes, as it may be written in a job."""
+    """Return text that somebody else writes, as it may be written in a job."""
     return (
         CommandGuard().guarded(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
         if in_job()

@@ -89,7 +89,7 @@ class ScoreCache:
         self._base = sha256(text.encode("utf-8", "surrogatepass")).digest()
 
     def refuse_more(self) -> None:
-        """Nothing: rows that are not kept are run."""
+        """Do nothing: rows that are not kept are run."""
 
     def find(self, row: Row) -> Result | None:
         """Return the row's result, if it is kept."""

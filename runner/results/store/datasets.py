@@ -38,11 +38,17 @@ class Datasets(StorePart):
         """
         Copy the file into the store. The same content under the same name is that dataset again.
 
-        `rows` and `columns` are what the caller has counted.
+        Args:
+            file: The dataset.
+            name: Its name in the store.
+            suffix: It tells the format.
+            rows: How many the caller has counted.
+            columns: Those that the caller has seen.
+            another: Name it `NAME-2` if the name stands for another content.
 
         Raises:
-            NameTakenError: If the name stands for another content; with `another` the dataset is then named `NAME-2`.
-            InputError: For what is no name.
+            NameTakenError: The name stands for another content.
+            InputError: The name is none.
         """
         dataset_name(name)
         if split_file_name(f"x{suffix}") != ("x", suffix):

@@ -59,10 +59,12 @@ class Store(Evaluators, Datasets, Presets, Claims, StoredResults, IdempotentRepl
         self, *, older_than: timedelta | None = None, keep: int | None = None, bytes: int | None = None
     ) -> PruneReport:
         """
-        Delete runs that are over, the oldest first, and files that nothing names.
+        Delete runs that are over, the oldest first, and files that nothing names. What is None deletes none.
 
-        Those that ended longer ago than `older_than`, all but the newest `keep`, and as many as it takes for all files
-        to have at most `bytes`. What is None deletes none.
+        Args:
+            older_than: Those that ended longer ago.
+            keep: All but so many of the newest.
+            bytes: As many as it takes for all files to have at most so many.
         """
         gone: list[str] = []
         freed = 0

@@ -114,7 +114,7 @@ def read_examples(path: str | os.PathLike[str]) -> tuple[Example, ...]:
 
 
 def examples_from_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]:
-    """Python rows as worked examples. Raises ExamplesError."""
+    """Return Python rows as worked examples. Raises ExamplesError."""
 
     def read() -> Iterator[Row]:
         for number, row in enumerate(rows, 1):

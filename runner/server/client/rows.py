@@ -64,7 +64,7 @@ def spool_rows(rows: Rows, few: int) -> RowSpool:
 
 
 def digest_of(file: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

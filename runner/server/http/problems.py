@@ -40,7 +40,7 @@ def reply(error: ServiceError, instance: str, *, close: bool = False) -> Respons
 
 
 def as_json(problem: ProblemDetails) -> str:
-    """Without the fields that this type of problem has not."""
+    """Return the problem without the fields that this type of problem has not."""
     return problem.model_dump_json(exclude_none=True)
 
 

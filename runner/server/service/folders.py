@@ -80,7 +80,7 @@ class Folders:
             raise NotStoredError(line(error)) from None
 
     def select(self, id: str, selection: Selection) -> ResultSelection:
-        """Chosen results of a run. Raises NotStoredError. Blocks."""
+        """Return chosen results of a run. Raises NotStoredError. Blocks."""
         source = self.source(id)
         return self._index(id, source).select(selection, _direction(source))
 

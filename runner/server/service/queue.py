@@ -120,7 +120,8 @@ class Queue:
     @contextmanager
     def room(self, id: str | None = None) -> Iterator[None]:
         """
-        Room for one run that is made meanwhile, and added: a new one, or that of `id`, by nobody else at the same time.
+        Keep room for a run that is made meanwhile, and added: a new one, or that of `id`, by nobody else at the same
+        time.
 
         Raises:
             ServiceError: The server cannot do it.

@@ -45,12 +45,12 @@ class Feed:
         self._tell()
 
     def wait(self, why: str) -> None:
-        """Nothing can be stored for now."""
+        """Note that nothing can be stored for now."""
         self.error = why
         self._tell()
 
     def add(self, rows: int, counts: dict[Outcome, int], total_score: float, scored: int) -> None:
-        """So many results more are stored."""
+        """Note that so many results more are stored."""
         self.rows += rows
         self.error = None
         for outcome, count in counts.items():
@@ -68,7 +68,7 @@ class Feed:
         self._tell()
 
     def end(self) -> None:
-        """Nothing more will be told: the run was deleted."""
+        """Note that nothing more will be told: the run was deleted."""
         self.closed = True
         self._tell()
 

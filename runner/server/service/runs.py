@@ -185,7 +185,7 @@ class RunService(ServicePart):
         return await call_in_thread(self.store.delete_run, id, force=force)
 
     async def results(self, id: str, selection: Selection | None = None) -> ResultSelection:
-        """Chosen results of a run. Raises NotStoredError."""
+        """Return chosen results of a run. Raises NotStoredError."""
         chosen = Selection() if selection is None else selection
         select = self.folders.select if self.folders.has(id) else self.store.select
         found = await (self._slowly(select, id, chosen) if chosen.search else call_in_thread(select, id, chosen))

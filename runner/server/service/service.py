@@ -211,10 +211,19 @@ class Service(RunService):
         """
         Keep a file as it comes. It is looked at before it is accepted; nothing of what is refused stays.
 
-        `another`: a name that is taken becomes `NAME-2`. `rows` is the place of the rows in a JSON file that is no
-        array: they are kept as JSON Lines. A text file of another `encoding` is kept as UTF-8. Raises ServiceError for
-        one that is too large, DatasetError
-        for one without a row, InputError for what is no name, NameTakenError, and StoreFullError.
+        Args:
+            stream: The file's bytes.
+            file_name: Its suffix tells the format.
+            name: Its name in the store. None: the file's.
+            another: A name that is taken becomes `NAME-2`.
+            rows: The place of the rows in a JSON file that is no array: they are kept as JSON Lines.
+            encoding: That of a text file, which is kept as UTF-8.
+
+        Raises:
+            ServiceError: It is too large.
+            DatasetError: It has no row.
+            InputError, NameTakenError: The name is none, or is taken.
+            StoreFullError: There is no room.
         """
         made, suffix = split_file_name(file_name)
         with _room():

@@ -257,7 +257,7 @@ def _empty_bounding_set() -> None:
 
 
 def capabilities() -> tuple[int, int, int]:
-    """Bit sets: effective, permitted, inheritable."""
+    """Return bit sets: effective, permitted, inheritable."""
     sets = ctypes.create_string_buffer(24)
     _check(_libc.capget(_capability_header(), sets), "capget")
     low = struct.unpack("6I", sets)

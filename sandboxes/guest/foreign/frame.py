@@ -271,7 +271,7 @@ def abstention(why: str) -> dict[str, Any]:
 
 
 def several(found: dict[str, Any], why: str) -> Any:
-    """Named results; abstained for none of them, and one that is refused for all."""
+    """Return named results; abstained for none of them, and one that is refused for all."""
     if not found:
         return abstention(why)
     for one in found.values():

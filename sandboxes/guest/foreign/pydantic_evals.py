@@ -152,7 +152,7 @@ def fields_of(kind: Any) -> list[str]:
 
 
 def result(value: Any) -> Any:
-    """pydantic-evals' assertions, scores and labels in evalcell's words."""
+    """Return pydantic-evals' assertions, scores and labels in evalcell's words."""
     if not hasattr(value, "items"):
         return one(value)
     return by_name([(str(name), one(each)) for name, each in value.items()], one=False) if value else None

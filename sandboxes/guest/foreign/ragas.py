@@ -80,7 +80,7 @@ def columns_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result(found: Any) -> Any:
-    """Ragas' result in evalcell's words; it has no value where the metric raised, or gave what is not allowed."""
+    """Return Ragas' result in our words; it has no value where the metric raised, or gave what is not allowed."""
     if found.value is None:
         reason = str(found.reason)
         if reason.startswith("Error executing metric"):

@@ -124,7 +124,7 @@ def _has_left(loop: AbstractEventLoop) -> bool:
 
 
 def text(value: Any) -> str:
-    """Text as it is, anything else as JSON text: for vendors whose fields hold text alone."""
+    """Return text as it is, anything else as JSON text: for vendors whose fields hold text alone."""
     if isinstance(value, str):
         return value
     import json
@@ -158,7 +158,7 @@ def result_dict(label: str | None, score: Any, explanation: str | None) -> dict[
 
 
 def by_name(found: list[tuple[str, dict[str, Any]]], one: bool = True) -> dict[str, Any]:
-    """Several results by their names; a single one as it is, unless its name says something (not `one`)."""
+    """Return several results by their names; a single one as it is, unless its name says something (not `one`)."""
     if one and len(found) == 1:
         return found[0][1]
     outputs: dict[str, Any] = {}

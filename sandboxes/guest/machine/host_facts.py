@@ -131,7 +131,7 @@ def spare_uid() -> int | None:
 
 def limits(size: int, counts_apart: bool, runtime: RuntimeNeeds) -> dict[str, int]:
     """
-    Resource limits that this kernel can set; `counts_apart`: the processes of a script's user are counted separately.
+    Return the limits that this kernel can set; `counts_apart`: the processes of a script's user are counted apart.
     """
     others = 0 if counts_apart else procfs.threads_of(os.getuid()) + 256
     wanted = {

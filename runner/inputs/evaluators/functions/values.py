@@ -53,7 +53,7 @@ class LargeLiteralError(ValueError):
 
 def literal(value: Any, limit: int) -> str:
     """
-    Plain data as Python source of at most about `limit` characters, the same for equal values.
+    Return plain data as Python source of at most about `limit` characters, the same for equal values.
 
     Raises NoLiteralError, LargeLiteralError.
     """

@@ -180,7 +180,7 @@ class TypeScriptModule:
         return self._data[node.start_byte : end].decode(errors="replace")
 
     def place(self, node: Node) -> tuple[int, int]:
-        """Line and column, in characters, from 1."""
+        """Return line and column, in characters, from 1."""
         before = self._data[node.start_byte - node.start_point.column : node.start_byte]
         return node.start_point.row + 1, len(before.decode(errors="replace")) + 1
 

@@ -22,7 +22,7 @@ _TYPED = {
 
 
 def that_count(evaluator: Evaluator, problems: list[Problem]) -> list[Problem]:
-    """Without those of types where there are none: in JavaScript, and of other tools, whose types are not here."""
+    """Leave out those of types where there are none: in JavaScript, and of other tools, whose types are not here."""
     if problems and evaluator.language == "typescript" and not _is_typed(evaluator.source):
         problems = [one for one in problems if _OF_JAVASCRIPT.search(one.message)]
     # Deno strips the types of another's script when it runs.

@@ -53,9 +53,13 @@ async def try_rows(
     request: bytes, dataset_rows: list[dict[str, Any]], sandboxes: Sandboxes, *, short: bool = False
 ) -> TryReply:
     """
-    Score the `dataset_rows` rows; `short` ones are a list to `score`. `request` is a RunRequest's JSON.
+    Score rows. Raises what `prepare`, `Prepared.open` and `score` do.
 
-    Raises what `prepare`, `Prepared.open` and `score` do.
+    Args:
+        request: A RunRequest's JSON.
+        dataset_rows: The rows.
+        sandboxes: Those that stay open.
+        short: A list is given to `score` as a whole, since it is short.
     """
     began = perf_counter()
     prepared = prepared_of(request)

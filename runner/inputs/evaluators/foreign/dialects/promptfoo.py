@@ -182,7 +182,12 @@ def _refuse_unnamed(module: ScriptModule) -> None:
 
 
 def read_inline(source: str, where: str, language: Language) -> DialectMatch:
-    """Code of a config file: an expression, or lines that return. Raises EvaluatorError for what is not filled here."""
+    """
+    Read code of a config file: an expression, or lines that return.
+
+    Raises:
+        EvaluatorError: For what is not filled here.
+    """
     if "{%" in source:
         raise EvaluatorError(
             f"{where} has a tag of a template ({{% … %}}); evalcell fills names and filters: write it out"

@@ -26,8 +26,8 @@ EXAMPLES = (
 )
 """What people call first. Each has an example."""
 NO_VERB = re.compile(
-    r"(A|All|An|And|Any|As|At|Both|But|By|Each|Every|For|From|How|If|In|It|Its|No|None|Of|On|One|Only|Some|Such|That|The|"
-    r"Their|These|They|This|Those|To|True|False|Two|What|When|Where|Whether|Which|Who|Whose|Why|With|\W.*)",
+    r"(A|About|All|An|And|Another|Any|As|At|Both|But|By|Each|Every|For|From|How|If|In|It|Its|No|None|Nothing|Of|On|One|Only|Several|So|Some|Such|That|The|"
+    r"Their|These|They|This|Those|To|True|False|Two|What|When|Where|Whether|Which|Who|Whose|Why|With|Without|\W.*)",
 )
 ENDS_IN_S = frozenset({"Access", "Address", "Compress", "Express", "Guess", "Pass", "Press", "Process", "Suppress"})
 SECTION = re.compile(r"^(Args|Returns|Raises|Example):$", re.MULTILINE)

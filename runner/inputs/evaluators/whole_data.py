@@ -285,7 +285,7 @@ def _made(module: ScriptModule, entry: str) -> str:
     if entry == NAME:
         return "NAME"
     own = python_entries(module.body).get(entry)
-    return own.made if own is not None and own.made else entry
+    return own.expression if own is not None and own.expression else entry
 
 
 def _annotated(function: CallableNode, parameter: str, kind: re.Pattern[str]) -> bool:

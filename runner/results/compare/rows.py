@@ -65,7 +65,7 @@ def read_rows(source: Source, places: Mapping[int, str]) -> dict[int, dict[str, 
 def source_rows(source: Source, wanted: Sequence[str] | None) -> Generator[Row, None, None]:
     """Yield all rows of a run; see `open_rows`. Raises NotComparableError."""
     for file in source.files:
-        with open_rows(file, columns) as rows:
+        with open_rows(file, wanted) as rows:
             yield from rows
 
 

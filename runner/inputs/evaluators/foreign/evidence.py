@@ -236,7 +236,7 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
         every = ", ".join(
             f"{one}=[row['arguments']['{word}'] for row in results]" for one, word in zip(required, words, strict=False)
         )
-        own_name = made.made if made is not None and made.made else name
+        own_name = made.expression if made is not None and made.expression else name
         together = ", or judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
         if place:
             together = ""

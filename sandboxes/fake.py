@@ -12,7 +12,7 @@ Answer = Callable[[Call], Execution]
 
 
 def ok(call: Call) -> Execution:
-    """The default: a score of 1.0."""
+    """Return the default: a score of 1.0."""
     return Execution(call=call.id, status="ok", value=1.0)
 
 

@@ -118,7 +118,7 @@ def test_a_docstring_of_a_function_says_do_this_and_not_does_this() -> None:
             docstring = ast.get_docstring(node) or ""
             if third_person.match(docstring) or (is_public and docstring and not is_imperative(docstring)):
                 wrong.append(f"{path.relative_to(ROOT)}: {node.name}: {docstring.splitlines()[0]}")
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 def test_args_name_what_a_function_takes() -> None:
@@ -130,7 +130,7 @@ def test_args_name_what_a_function_takes() -> None:
             own = [one.arg for one in taken if one is not None and one.arg not in ("self", "cls", "server")]
             if names_of(docstring) and "{settings}" not in docstring and sorted(names_of(docstring)) != sorted(own):
                 wrong.append(f"{path.relative_to(ROOT)}: {node.name}: {names_of(docstring)}")
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 @pytest.mark.rotating("examples of docstrings", "doors")

@@ -54,24 +54,24 @@ class ResultSource(Protocol):
         """The sandbox of these results. None: there are none."""
 
     def find(self, row: Row) -> Result | None:
-        """The row's result, if it is known. Called in the dataset's order, for broken rows too, in a thread."""
+        """Return the row's result, if it is known. Called in the dataset's order, for broken rows too, in a thread."""
 
     def check(self, sandbox: Sandbox) -> None:
         """Raise if the sandbox, which was opened for the first row that is not known, is not the one of `identity`."""
 
     def refuse_more(self) -> None:
-        """A row is not known. Raise if that cannot be."""
+        """Raise if no further row can be unknown."""
 
     def learn(self, row: Row) -> None:
         """Take the result of a row that was run."""
 
     def end(self) -> None:
-        """All rows were read. Raise if there are more results than rows."""
+        """Raise if there are more results than rows, once all rows are read."""
 
 
 def seed_of(seed: int, number: int, repeat: int = 1) -> int:
     """
-    The seed of one case: 63 bits that depend on nothing but the run's seed and the case's number.
+    Return the seed of one case: 63 bits that depend on nothing but the run's seed and the case's number.
 
     Repeats differ; the first is that of a run that repeats nothing.
     """

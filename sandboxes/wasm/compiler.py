@@ -89,7 +89,7 @@ def _answer(process: subprocess.Popen[bytes], stop: threading.Event | None) -> t
 
 
 def loads(path: Path) -> bool:
-    """False if wasmtime refuses this native code here. Raises SandboxUnavailableError if no process can be had."""
+    """Return false if wasmtime refuses this native code. Raises SandboxUnavailableError if no process can be had."""
     command = module_command("sandboxes.wasm.compiler", "", str(path))
     try:
         tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIED)

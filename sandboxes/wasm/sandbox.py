@@ -229,7 +229,7 @@ def _refuse_few_addresses() -> None:
 
 
 def bounds(limits: Limits, loading: bool = False) -> Bounds:
-    """The limits, as a worker keeps them."""
+    """Return the limits, as a worker keeps them."""
     timeout = limits.load_timeout if loading else limits.timeout
     return Bounds(timeout, min(limits.memory, MOST_MEMORY), longest(limits), None if loading else limits.cpu)
 

@@ -119,7 +119,7 @@ Usual: TypeAlias = Callable[[Any], "tuple[str | None, float, str | None] | None"
 
 def usual(outputs: Mapping[str, OutputConfig]) -> Usual | None:
     """
-    A short way for most rows of a script with one output, if that has no name of its own; None if there is another.
+    Return a short way for most rows of a script with one output, if that has no name of its own, or None.
 
     It takes a float, or a dict with one and with texts in ASCII of usual length. What it makes of them is what
     `normalize` does, in every language: scored.

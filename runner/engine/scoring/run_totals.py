@@ -59,7 +59,7 @@ class Repeats:
 
 def join_repeats(results: Sequence[Result]) -> Result:
     """
-    One result of a row's several: the mean of its scores, and its most frequent label.
+    Return one result of a row's several: the mean of its scores, and its most frequent label.
 
     It failed if one of them did, since the mean would hide it, and abstained if all did.
     """
@@ -88,7 +88,7 @@ def _mean(results: Sequence[Result | Score]) -> Score:
 
 
 def mean(scores: Sequence[float]) -> float:
-    """The mean of finite numbers, within them; exact where they are equal."""
+    """Return the mean of finite numbers, within them; exact where they are equal."""
     count = len(scores)
     try:
         found = fsum(scores) / count

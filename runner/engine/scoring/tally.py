@@ -106,7 +106,7 @@ class ScoreDistribution:
         return low / 2 + high / 2 if isinf(average) else average
 
     def interval(self) -> dict[str, float]:
-        """The ends of the interval on the mean, by the names of their fields; none for fewer than two scores."""
+        """Return the ends of the interval on the mean, by the names of their fields; none for fewer than two scores."""
         if self._counted.keys() <= {0.0, 1.0} and self.count:
             low, high = wilson(self._counted.get(1.0, 0), self.count)
             return {"ci_low": low, "ci_high": high}

@@ -261,7 +261,7 @@ _HIGHER = re.compile(r"sim|ratio|accura|score|match|correct|overlap|reward|free|
 
 
 def is_lower_better(name: str) -> bool:
-    """Whether a score's or label's name says that less of it is better: an error rate, a distance, a violation."""
+    """Say whether a score's or label's name says that less of it is better: an error rate, a distance, a violation."""
     plain = plain_name(name)
     if _HARM.search(plain):
         return _FREE.search(plain) is None and re.search(r"accura|correct", plain) is None

@@ -141,7 +141,7 @@ def which(entries: Sequence[Entry], where: str) -> str:
 
 
 def judging(entries: Iterable[Entry]) -> list[Entry]:
-    """Those that judge by their names, whatever they take; else the only one that there is."""
+    """Return those that judge by their names, whatever they take; else the only one that there is."""
     some = [one for one in entries if one.scores and one.required and not one.makes and not one.callers]
     some = [one for one in some if one.name[0] != "_" and not _MAKES.match(one.name)]
     return [one for one in some if _SCORES.search(one.name)] or some[: len(some) == 1]
@@ -183,7 +183,7 @@ def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
 
 def local_step(body: list[ast.stmt], name: str | None = None) -> str:
     """
-    What to do with a function that stands in another one: with this name, or one that likely scores a row.
+    Say what to do with a function that stands in another one: with this name, or one that likely scores a row.
 
     Empty where there is none.
     """

@@ -60,7 +60,7 @@ class ListUse(NamedTuple):
 
 
 def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str]) -> dict[str, str]:
-    """By parameter that is a list of lists, the function that goes through each of these; empty for a loop in it."""
+    """Return, by parameter that is a list of lists, the function that goes through each; empty for a loop in it."""
     function, found = module.definition(entry), dict[str, str]()
     for loop in ast.walk(function) if function is not None else ():
         if not isinstance(loop, ast.For | ast.comprehension):

@@ -15,7 +15,7 @@ _KEEP |= {"stack", "FloatTensor", "Tensor", "tolist", "copy", "items", "values",
 
 def place_of_rows(module: ScriptModule, entry: str, names: Collection[str]) -> str:
     """
-    Where a function that takes lists has a row's value in what it returns: `[0]` where it returns one for each.
+    Return where a function of lists has a row's value in what it returns: `[0]` where it returns one for each.
 
     `[1][0]` where such a list stands beside other values, and nothing where it returns none.
     """

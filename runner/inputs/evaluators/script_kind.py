@@ -186,7 +186,7 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
 
 
 def entries_of(text: str, where: str, language: Language) -> dict[str, Entry]:
-    """What a script defines that can be called. Raises EvaluatorError for wrong syntax."""
+    """Return what a script defines that can be called. Raises EvaluatorError for wrong syntax."""
     found: dict[str, Entry] = _entries(language).entries_of(text, where)
     return found
 

@@ -62,10 +62,10 @@ def read_rows(source: Source, places: Mapping[int, str]) -> dict[int, dict[str, 
     return found
 
 
-def source_rows(source: Source, wanted: Sequence[str] | None) -> Generator[Row, None, None]:
+def source_rows(source: Source, columns: Sequence[str] | None) -> Generator[Row, None, None]:
     """Yield all rows of a run; see `open_rows`. Raises NotComparableError."""
     for file in source.files:
-        with open_rows(file, wanted) as rows:
+        with open_rows(file, columns) as rows:
             yield from rows
 
 

@@ -50,7 +50,7 @@ def as_row(result: Result, layout: Layout) -> Row:
 
 
 def encode_row(row: Row) -> bytes:
-    """The row as it stands in a results file."""
+    """Return the row as it stands in a results file."""
     text = _write(row)
     if not text.isascii():
         text = _LINE_OR_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

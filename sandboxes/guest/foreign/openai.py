@@ -48,7 +48,7 @@ def _payload(row: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def item_of(row: dict[str, Any]) -> dict[str, Any]:
-    """The row's columns, as OpenAI's `item`."""
+    """Return the row's columns, as OpenAI's `item`."""
     item, own = dict(row.get("metadata") or {}), _payload(row, "item")
     if own:  # beside a sample it is all of it; alone, the row may be meant as well
         item = dict(own) if _payload(row, "sample") else own | item

@@ -98,7 +98,7 @@ class AskedTypes:
                 self._adapters.append(adapter(kind))
 
     def validate_python(self, value: Any) -> Any:
-        """The first of these that the value has the fields of; else the value as it is."""
+        """Return the first of these that the value has the fields of; else the value as it is."""
         for adapter in self._adapters:
             with contextlib.suppress(Exception):
                 return adapter.validate_python(value)
@@ -106,7 +106,7 @@ class AskedTypes:
 
 
 def asked_types(source: str, names: dict[str, Any], adapter: Callable[[Any], Any]) -> dict[str, AskedTypes]:
-    """By attribute of the context, the script's own classes that it is asked for: `isinstance(ctx.output, Answer)`."""
+    """Return, by attribute of the context, the script's classes it is asked for: `isinstance(ctx.output, Answer)`."""
     import ast
 
     found: dict[str, list[Any]] = {}
@@ -124,12 +124,12 @@ def asked_types(source: str, names: dict[str, Any], adapter: Callable[[Any], Any
 
 
 def is_own(kind: Any, names: dict[str, Any]) -> bool:
-    """Whether it is a class that the script defines."""
+    """Say whether it is a class that the script defines."""
     return isinstance(kind, type) and kind.__module__ == names.get("__name__")
 
 
 def typed_value(value: Any, adapter: Any, name: str = "output") -> Any:
-    """A row's object as what the task would have returned: of the declared type, else with its keys as attributes."""
+    """Return a row's object as the task would have: of the declared type, else with its keys as attributes."""
     if not isinstance(value, dict | list):
         return value
     if adapter is not None:
@@ -147,7 +147,7 @@ def typed_value(value: Any, adapter: Any, name: str = "output") -> Any:
 
 
 def fields_of(kind: Any) -> list[str]:
-    """The fields that make an instance of a data class or a model."""
+    """Return the fields that make an instance of a data class or a model."""
     return [*(getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None) or ())]
 
 

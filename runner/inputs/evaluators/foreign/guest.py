@@ -109,7 +109,7 @@ def common_start(source: str) -> str:
 
 
 def common_function(name: str, binding: str) -> str:
-    """The function of a name in a CommonJS module; `binding` is that of one that it may not export."""
+    """Return the function of a name in a CommonJS module; `binding` is that of one that it may not export."""
     own = f"module.exports[{json.dumps(name)}]"
     other = "module.exports" if name == "default" else binding or "undefined"
     return f'(typeof {own} === "function" ? {own} : {other})'

@@ -137,7 +137,7 @@ class CommonExports(NamedTuple):
 
 
 def common_exports(script: TypeScriptModule) -> CommonExports | None:
-    """What a CommonJS module exports. None for a script that is none."""
+    """Return what a CommonJS module exports; None for a script that is none."""
     if script.exported or "exports" not in script.source:
         return None
     found: dict[str, ModuleFunction] = {}

@@ -264,7 +264,7 @@ def refuse_arguments(module: ScriptModule, name: str) -> None:
 
 
 def callable_methods(module: ScriptModule) -> Iterator[ModuleFunction]:
-    """The methods that others may call: of a class that is made without arguments, or that need no instance."""
+    """Return the methods that others may call: of a class that is made without arguments, or that need no instance."""
     for name, kind in module.classes.items():
         node = module.names.get(name)
         made = isinstance(node, ast.ClassDef) and not arguments_of(module, name)

@@ -134,7 +134,7 @@ def keys_of(text: str, name: str, parameter: str) -> list[str]:
 
 
 def common_entry(text: str) -> str | None:
-    """What a CommonJS module of no tool has to be called: `evaluate`, or the module itself, by a row's columns."""
+    """Return what is called of a CommonJS module of no tool: `evaluate`, or the module itself, by a row's columns."""
     try:
         script = TypeScriptModule(text)
     except (TangledError, SandboxUnavailableError):  # told where the script is read
@@ -146,7 +146,7 @@ def common_entry(text: str) -> str | None:
 
 
 def takes_row(text: str, function: Node) -> bool:
-    """Whether a function of the script takes a row's columns in one object, as no assertion of promptfoo does."""
+    """Say whether a function takes a row's columns in one object, as no assertion of promptfoo does."""
     return _takes_row(TypeScriptModule(text), function)
 
 

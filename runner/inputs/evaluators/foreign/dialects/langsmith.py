@@ -80,7 +80,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
 
 
 def in_row_words(mapping: InputMapping) -> InputMapping:
-    """The mapping with LangSmith's own places, such as `run.outputs` and `example.outputs.answer`, in a row's words."""
+    """Return the mapping in a row's words, with LangSmith's own places such as `run.outputs` in it."""
 
     def plain(values: Mapping[str, Any]) -> dict[str, Any]:
         return {_PLACE.sub(lambda found: _PLACES[found[0]], name): value for name, value in values.items()}
@@ -257,7 +257,7 @@ def _is_ours(module: ScriptModule, function: ModuleFunction) -> bool:
 
 
 def keys_read(evaluator: Evaluator) -> dict[str, list[str]]:
-    """By a row's word, the keys that a script reads of it."""
+    """Return, by a row's word, the keys that a script reads of it."""
     module = read_python(evaluator.source, evaluator.name)
     function = module.called(evaluator.entry or "") or instances(module, _classes(module)).get(evaluator.entry or "")
     return {word: _keys(module, function, word) for word in _OWN} if function else {}

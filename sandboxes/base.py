@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar, Self
 
 from sandboxes.groups import each
+from sandboxes.host.shield import finish
 from sandboxes.models import MB as MB
 from sandboxes.models import Call as Call
 from sandboxes.models import Capabilities as Capabilities
@@ -22,7 +23,6 @@ from sandboxes.models import ScriptError as ScriptError
 from sandboxes.models import Status as Status
 from sandboxes.record import Record as Record
 from sandboxes.refusals import refuse_unsupported
-from sandboxes.shield import finish
 
 Model = Record
 LOG = logging.getLogger("evalcell")

@@ -15,7 +15,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.owner import OTHERS_WRITE, belongs_to_another, fault_above, is_ours, is_trusted, open_ours
+from sandboxes.host.owner import OTHERS_WRITE, belongs_to_another, fault_above, is_ours, is_trusted, open_ours
 
 __all__ = ["is_ours"]
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from sandboxes.base import Call, Execution, Limits, Script, ScriptError, Status
 from sandboxes.guest.supervisor.driver import CallBounds
-from sandboxes.hints import BOX, Failure, Place, next_step
 from sandboxes.json_text import JsonText, writer
 from sandboxes.raw import Raw as Raw
-from sandboxes.text import clean
-from sandboxes.wording import Setting
+from sandboxes.words.hints import BOX, Failure, Place, next_step
+from sandboxes.words.text import clean
+from sandboxes.words.wording import Setting
 
 TEXT = 4000
 """Characters kept of a message or traceback; `guest.harness` sends no more, unless a script made it do so."""

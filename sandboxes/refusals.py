@@ -6,7 +6,7 @@ import re
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.models import Capabilities, Language, Limits, SandboxConfig, Script
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 """Of a variable that holds the path of a file."""

@@ -16,7 +16,7 @@ from runner.core.types import Evaluator, InputMapping
 from runner.engine.request import RunRequest
 from runner.runs.flat import LANGUAGES, flat_request
 from runner.runs.store_references import find
-from sandboxes.env import all_variables as variables
+from sandboxes.host.env import all_variables as variables
 from sandboxes.refusals import VARIABLE_NAME
 
 

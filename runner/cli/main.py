@@ -10,18 +10,12 @@ from typing import Any, NoReturn
 import click
 
 from runner.cli import options, signals, streams
-from runner.cli.commands import (
-    authoring,
-    checks,
-    comparison,
-    export,
-    github,
-    mcp,
-    report,
-    sandboxes,
-    serve,
-    store_commands,
-)
+from runner.cli.commands.author import authoring, checks
+from runner.cli.commands.github import command as github
+from runner.cli.commands.library import store_commands
+from runner.cli.commands.machine import sandboxes
+from runner.cli.commands.results import comparison, export, report
+from runner.cli.commands.server import mcp, serve
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, INTERRUPTED, WRONG_USAGE, epilog
 from runner.core.doors import speaking
 from runner.core.version import installed_version
@@ -212,7 +206,7 @@ def run(**given: Any) -> int:
     Without arguments all runs of evalcell.toml are run; with NAME alone, its run of that name.
     """
     from runner.cli.command_options import CommandOptions
-    from runner.cli.commands import any_run
+    from runner.cli.commands.score import any_run
 
     return any_run.score(CommandOptions.of(given))
 

@@ -38,11 +38,11 @@ def completion_of(kind: str) -> Callable[[click.Context, click.Parameter, str], 
 
 def calls(place: str) -> Decorator:
     """
-    Declare what does the work of a command: a function of `commands`, `module.name`, imported when it is called.
+    Declare what does the work of a command: a function of `commands`, `folder.module.name`, imported when it is called.
 
     A command with a run's settings gives them as `CommandOptions`. A group's is called where no command of it is named.
     """
-    module, name = place.split(".")
+    module, _, name = place.rpartition(".")
 
     def decorate(declared: Any) -> Any:
         @wraps(declared)

@@ -138,8 +138,8 @@ class _Stop:
     def run(self, work: Coroutine[Any, Any, None]) -> bool:
         import asyncio  # not for a command that only prints its help
 
-        from sandboxes import event_loop
         from sandboxes.errors import SandboxError
+        from sandboxes.host import event_loop
 
         def remember() -> None:
             """No exception may meet asyncio while it makes its loop, or closes it: it would leave a half of one."""

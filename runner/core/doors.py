@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from runner.core.settings import SETTINGS
-from sandboxes.wording import DOOR, Words, json_literal, plain_words, python_words
+from sandboxes.words.wording import DOOR, Words, json_literal, plain_words, python_words
 
 DoorName = Literal["python", "options", "json", "tool", "plain"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.core.errors import InputError
-from sandboxes.regular import read_regular
+from sandboxes.host.regular import read_regular
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

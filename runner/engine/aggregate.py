@@ -15,9 +15,9 @@ from runner.engine.scoring.outcome import KINDS, error_text
 from runner.inputs.evaluators.program import aggregate_program
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError
+from sandboxes.host.shield import finish
 from sandboxes.json_text import JsonText
-from sandboxes.shield import finish
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 _TRIES = 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.python_versions import allows
+from runner.inputs.evaluators.python.versions import allows
 from sandboxes.base import Sandbox
 from sandboxes.errors import UnsupportedConfigError
 

@@ -11,7 +11,7 @@ from runner.engine.batch_program import BatchedProgram, is_batched
 from runner.engine.subcalls import with_apart
 from runner.inputs.evaluators.program import program
 from sandboxes.base import Limits, Program, Sandbox
-from sandboxes.shield import finish
+from sandboxes.host.shield import finish
 
 
 async def load_evaluator(evaluator: Evaluator, sandbox: Sandbox, limits: Limits) -> Program:

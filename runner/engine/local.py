@@ -23,8 +23,8 @@ from runner.inputs.evaluators.call_inputs import Fill, Hash, fill_and_hash
 from sandboxes.base import Call, Execution, Limits, Sandbox
 from sandboxes.errors import SandboxLostError
 from sandboxes.groups import one_by_one
+from sandboxes.host.shield import finish
 from sandboxes.refusals import refuse_limits
-from sandboxes.shield import finish
 
 Watch: TypeAlias = Callable[[Result, Call], int]
 """Gets each result with its call, in any order; returns the characters that it holds until the result is handed out."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
-from sandboxes.shield import finish
+from sandboxes.host.shield import finish
 
 T = TypeVar("T")
 

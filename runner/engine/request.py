@@ -21,6 +21,7 @@ from runner.engine.local import Watch, score_grouped
 from runner.engine.rows import ResultSource
 from runner.inputs.datasets.column_notes import default_notes, misfit_notes, setting_notes
 from runner.inputs.datasets.dataset import Dataset, open_dataset
+from runner.inputs.datasets.formats.streams import refuse_encoding
 from runner.inputs.datasets.frames import FrameRows
 from runner.inputs.datasets.notes import RowNotes
 from runner.inputs.datasets.peekable_cases import Lookahead
@@ -29,14 +30,13 @@ from runner.inputs.datasets.row_columns import RowColumns, parse_column
 from runner.inputs.datasets.rows import RowReading, cases_from_rows
 from runner.inputs.datasets.shapes import refuse_shapes
 from runner.inputs.datasets.slices import Slice
-from runner.inputs.datasets.streams import refuse_encoding
-from runner.inputs.evaluators.at_load import refuse_training
 from runner.inputs.evaluators.column import Source, needed_column
-from runner.inputs.evaluators.file_search import file_notes
 from runner.inputs.evaluators.inline import mapped_native
 from runner.inputs.evaluators.load import HowRead, split_entry
 from runner.inputs.evaluators.mapping import Binding, bind
-from runner.inputs.evaluators.own_json import own_json
+from runner.inputs.evaluators.python.at_load import refuse_training
+from runner.inputs.evaluators.python.file_search import file_notes
+from runner.inputs.evaluators.python.own_json import own_json
 from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files, is_path
 from sandboxes.base import Sandbox, SandboxConfig
 from sandboxes.groups import one_by_one

@@ -30,7 +30,7 @@ from runner.runs.store_references import find as find_stored
 from runner.runs.store_references import prepare
 from sandboxes.base import Language, Model, Sandbox, SandboxConfig
 from sandboxes.registry import find
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 SHOWN_ROWS = 20
 """The number of differing rows that a report shows."""

@@ -27,7 +27,7 @@ from runner.results.reports.files import ReportFiles
 from runner.runs.base import BaseRun
 from sandboxes.base import Sandbox
 from sandboxes.groups import each
-from sandboxes.shield import finish
+from sandboxes.host.shield import finish
 
 if TYPE_CHECKING:
     from runner.results.output.stored_run import StoredRun

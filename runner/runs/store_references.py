@@ -20,7 +20,7 @@ from runner.inputs.evaluators.resolve import STORE_PREFIX, find_evaluator, is_re
 from runner.results.store.errors import NotStoredError, StoreError
 from runner.results.store.names import is_run
 from sandboxes.base import Language
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 if TYPE_CHECKING:
     from runner.results.compare.files import Source

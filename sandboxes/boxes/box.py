@@ -13,7 +13,7 @@ from sandboxes.boxes.memory_watch import MemoryWatch
 from sandboxes.guest.supervisor import procfs, shortage
 from sandboxes.guest.supervisor.driver import BoxFailure
 from sandboxes.guest.supervisor.run import BROKE
-from sandboxes.shield import begin, finish, wait_for
+from sandboxes.host.shield import begin, finish, wait_for
 
 GRACE = 2.0
 """Seconds for a box's own processes to do what usually takes milliseconds; then they are killed from outside."""

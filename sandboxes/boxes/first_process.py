@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sandboxes.boxes.launch import Plan
 from sandboxes.guest.supervisor import procfs, shortage
 from sandboxes.guest.supervisor.pipes import PrintedOutput
-from sandboxes.handle import own_handle
+from sandboxes.host.handle import own_handle
 
 
 class BoxError(Exception):

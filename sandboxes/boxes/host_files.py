@@ -17,7 +17,7 @@ from sandboxes.base import Model
 from sandboxes.cache import content, get_or_build
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 _FORM = 2
 """To be raised with every change of View, since old ones are in the cache."""

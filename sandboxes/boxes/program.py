@@ -15,8 +15,8 @@ from sandboxes.boxes.run_queue import RunQueue, RunSlot
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor import shortage
 from sandboxes.guest.supervisor.driver import NOTHING, After, CallResult
+from sandboxes.host.shield import every, finish
 from sandboxes.protocol import Raw
-from sandboxes.shield import every, finish
 
 BARREN = 3
 """Boxes in a row that may end before they have a result."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from sandboxes.base import Limits
-from sandboxes.shield import finish
+from sandboxes.host.shield import finish
 
 
 class BoxLane(Protocol):

@@ -7,20 +7,21 @@ from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from sandboxes import event_loop, protocol
+from sandboxes import protocol
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script
 from sandboxes.boxes import tiers
 from sandboxes.boxes.holder import Holder, LoadingBox
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.boxes.program import BoxedProgram
 from sandboxes.boxes.tiers import ActiveTier, Make, start
-from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.hints import place_of
+from sandboxes.host import event_loop
+from sandboxes.host.cores import cores
+from sandboxes.host.shield import every, finish
 from sandboxes.protocol import Raw
 from sandboxes.refusals import refuse_language
-from sandboxes.shield import every, finish
+from sandboxes.words.hints import place_of
 
 B = TypeVar("B", bound=LoadingBox)
 

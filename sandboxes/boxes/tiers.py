@@ -15,11 +15,11 @@ from sandboxes.boxes.first_process import BoxError, ShortageError
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
+from sandboxes.host.programs import find_program
 from sandboxes.models import Isolation, Script
-from sandboxes.programs import find_program
 from sandboxes.protocol import DEATHS, Death
 from sandboxes.reach import reach
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _SECONDS = 15.0
 """Seconds for a box to be ready, which takes about 40 ms; a machine under load may be slow."""

@@ -19,7 +19,7 @@ from typing import Any
 from sandboxes.cluster.files import HeldFolder, sweep
 from sandboxes.cluster.guardian import MARK, Guardian
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.shield import finish
+from sandboxes.host.shield import finish
 
 ADDRESS = "RAY_ADDRESS"
 _CLIENT = "ray://"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sandboxes.cache import delete, is_ours
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.regular import read_regular
-from sandboxes.wording import Message, Setting
+from sandboxes.host.regular import read_regular
+from sandboxes.words.wording import Message, Setting
 
 _NAME = "evalcell-held-files-"  # not evalcell-files-*, which versions that run beside this one may use and not hold
 _MOST = 64 << 20  # bytes of all files that travel

@@ -10,7 +10,7 @@ from typing import Any
 
 from sandboxes.cluster.worker import Reply
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
-from sandboxes.shield import finish
+from sandboxes.host.shield import finish
 
 STOP = 5.0
 """Seconds for a worker to end by itself."""

@@ -18,8 +18,8 @@ from sandboxes.cluster.member import STOP, Member, NotStartedError, WorkerDiedEr
 from sandboxes.cluster.schedule import AHEAD, Schedule
 from sandboxes.cluster.worker import NAMESPACE, Budget, NodeWorker, Reply
 from sandboxes.errors import SandboxError, SandboxUnavailableError
-from sandboxes.shield import begin, every, finish
-from sandboxes.wording import DOOR
+from sandboxes.host.shield import begin, every, finish
+from sandboxes.words.wording import DOOR
 
 GRACE = 60.0
 """Seconds without any worker after which a run ends."""

@@ -12,11 +12,11 @@ from sandboxes.cluster.files import read_files
 from sandboxes.cluster.pool import Workers
 from sandboxes.cluster.schedule import AHEAD
 from sandboxes.cluster.worker import pieces, unpack_execution
-from sandboxes.cores import cores
-from sandboxes.env import choose_variables
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.host.cores import cores
+from sandboxes.host.env import choose_variables
+from sandboxes.host.shield import finish
 from sandboxes.registry import find
-from sandboxes.shield import finish
 
 _BATCH = 512  # rows: a batch costs the driver as much as tens of rows
 _RUN = 0.25  # seconds of a batch, and what each worker adds: with many, the driver could not keep up with short ones

@@ -18,8 +18,8 @@ from sandboxes.cluster.facts import facts as own_facts
 from sandboxes.cluster.member import last_line
 from sandboxes.cluster.worker import NAMESPACE
 from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.host.shield import finish
 from sandboxes.registry import backends, find
-from sandboxes.shield import finish
 
 _NODE = 60.0  # seconds for a node to start a process and look at its sandboxes
 _WORKER = 5.0  # seconds for a worker to say how it is

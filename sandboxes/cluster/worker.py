@@ -19,7 +19,7 @@ from sandboxes.cluster.facts import facts
 from sandboxes.cluster.files import WorkerFiles
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
 from sandboxes.registry import create
-from sandboxes.wording import DOOR, python_words
+from sandboxes.words.wording import DOOR, python_words
 
 Reply = dict[str, Any]
 _USUAL = {"error": None, "output": "", "truncated": False}

@@ -12,7 +12,7 @@ from sandboxes.deno.launch import OFFLINE, VARIABLES
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.driver import BoxFailure
 from sandboxes.guest.supervisor.pipes import PrintedOutput
-from sandboxes.text import clean
+from sandboxes.words.text import clean
 
 MEMORY = 1024 * MB
 """Most bytes of the compiler; an ordinary script takes about 200 MB."""

@@ -12,7 +12,6 @@ from sandboxes.boxes.host_files import view
 from sandboxes.boxes.launch import PROTECTS, BoxSetup, Inner
 from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
 from sandboxes.boxes.tiers import Make
-from sandboxes.cores import cores
 from sandboxes.deno.binary import find_deno, version
 from sandboxes.deno.check import TypeCheckBox
 from sandboxes.deno.deno_box import DenoBox
@@ -21,6 +20,7 @@ from sandboxes.deno.standby_box import StandbyHolder
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor.deno_fifo import DESCRIPTORS, THREADS
 from sandboxes.guest.supervisor.deno_run import START
+from sandboxes.host.cores import cores
 from sandboxes.protocol import Raw
 
 

@@ -13,7 +13,7 @@ from sandboxes.deno.deno_box import DenoBox
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor.blame import is_well
 from sandboxes.guest.supervisor.driver import NOTHING, After, CallBounds, CallResult
-from sandboxes.shield import every, finish
+from sandboxes.host.shield import every, finish
 
 
 class StandbyHolder(Holder):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages.uv_config import absolute, read_file
-from sandboxes.text import clean
+from sandboxes.words.text import clean
 
 INDEXES = ("index-url", "extra-index-url", "no-index", "find-links")
 """Where packages are. They count where nothing of the kind is configured for uv."""

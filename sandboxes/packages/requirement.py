@@ -11,8 +11,8 @@ from packaging.utils import canonicalize_name
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages.import_names import GENERIC
-from sandboxes.text import clean
-from sandboxes.wording import Message, Setting
+from sandboxes.words.text import clean
+from sandboxes.words.wording import Message, Setting
 
 MAX_CHARS = 500
 """Longest requirement. Real ones, with extras and markers, stay under 150."""

@@ -23,7 +23,7 @@ from sandboxes.packages.locking import Say, work_folder
 from sandboxes.packages.requirement import name_of, normalize_requirements
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, reason, run_uv, timeout_error, user_settings
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 LOCKS = "locks"
 SUFFIX = ".json"

@@ -12,8 +12,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, NamedTuple
 
-from sandboxes.child_process import Child, start
-from sandboxes.shield import finish
+from sandboxes.host.child_process import Child, start
+from sandboxes.host.shield import finish
 
 OUTPUT = 32 << 20
 """Most bytes of standard output; a tool that prints more is stopped."""

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from sandboxes.cache import VARIABLE, cache_dir, delete, private_dir
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.host.programs import find_program
 from sandboxes.packages import tool_process
 from sandboxes.packages.locking import exclusive, share_lock
 from sandboxes.packages.settings import UvSettings, settings
 from sandboxes.packages.uv_config import config_files
-from sandboxes.programs import find_program
-from sandboxes.text import clean
-from sandboxes.wording import Message, Setting
+from sandboxes.words.text import clean
+from sandboxes.words.wording import Message, Setting
 
 DOWNLOADS = "downloads"
 

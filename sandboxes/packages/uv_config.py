@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.text import clean
+from sandboxes.words.text import clean
 
 SOURCES = frozenset({
     "index", "index-url", "extra-index-url", "no-index", "find-links", "index-strategy", "keyring-provider",

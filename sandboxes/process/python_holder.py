@@ -9,9 +9,9 @@ from sandboxes.boxes.holder import Holder
 from sandboxes.errors import SandboxLostError
 from sandboxes.guest.supervisor.blame import is_well
 from sandboxes.guest.supervisor.driver import NOTHING, After, CallBounds, CallResult
+from sandboxes.host.shield import every, finish
 from sandboxes.process.python_box import PythonBox
 from sandboxes.reach import reach
-from sandboxes.shield import every, finish
 
 
 class PythonHolder(Holder):

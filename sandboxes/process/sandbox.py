@@ -15,13 +15,13 @@ from sandboxes.boxes.host_files import View, view
 from sandboxes.boxes.launch import PROTECTS, TMP_SIZE, BoxSetup, Inner, plan
 from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
 from sandboxes.boxes.tiers import Make
-from sandboxes.env import choose_variables
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.host.env import choose_variables
 from sandboxes.process.python_box import PythonBox
 from sandboxes.process.python_holder import PythonHolder
 from sandboxes.protocol import Raw
-from sandboxes.redaction import Masks, maskable
-from sandboxes.wording import Message, Setting
+from sandboxes.words.redaction import Masks, maskable
+from sandboxes.words.wording import Message, Setting
 
 if TYPE_CHECKING:
     from sandboxes.packages import Lock

@@ -22,11 +22,11 @@ from sandboxes.boxes import seccomp
 from sandboxes.boxes.host_files import NETWORK
 from sandboxes.boxes.launch import GUEST, TMP_FILES, TMP_SIZE, VARIABLES
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.hints import place_of
 from sandboxes.reach import reach
 from sandboxes.remote.provider import Command
 from sandboxes.remote.runtime import RUNTIMES
 from sandboxes.remote.stream import Greeting, Listener, UnclearError
+from sandboxes.words.hints import place_of
 
 __all__ = ["Greeting", "Listener", "ScriptRequest", "UnclearError", "command", "hello"]
 

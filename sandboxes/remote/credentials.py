@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sandboxes.env import file_variables
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.redaction import Masks
+from sandboxes.host.env import file_variables
 from sandboxes.registry import backends, find
 from sandboxes.remote.provider import Provider
-from sandboxes.wording import Message, Setting
+from sandboxes.words.redaction import Masks
+from sandboxes.words.wording import Message, Setting
 
 
 @dataclass(frozen=True)

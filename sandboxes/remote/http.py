@@ -19,7 +19,7 @@ import httpx
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.provider import BusyError, GoneError, ProviderError, RefusedError, UnreachableError
-from sandboxes.text import clean
+from sandboxes.words.text import clean
 
 LARGEST = 8 << 20
 """Most bytes of a reply that is read whole."""

@@ -16,6 +16,7 @@ from functools import partial
 from aiolimiter import AsyncLimiter
 
 from sandboxes.errors import SandboxError
+from sandboxes.host.shield import finish
 from sandboxes.remote import ledger
 from sandboxes.remote.provider import (
     OWNER,
@@ -30,7 +31,6 @@ from sandboxes.remote.provider import (
     UnreachableError,
 )
 from sandboxes.remote.retry import Pauses, end_machine, retry
-from sandboxes.shield import finish
 
 _SOON = 3.0
 """Seconds to end machines before the user is told that this is going on."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 from sandboxes.base import Call, Execution, Isolation, Limits, Program, SandboxConfig, Script
 from sandboxes.boxes import tiers
 from sandboxes.errors import SandboxLostError
-from sandboxes.redaction import Masks
+from sandboxes.host.shield import finish
 from sandboxes.remote import agent_protocol
 from sandboxes.remote.config import RemoteConfig
 from sandboxes.remote.provider import RETRY_ERRORS, Command, CommandResult, Machine, Provider
 from sandboxes.remote.retry import retry
-from sandboxes.shield import finish
+from sandboxes.words.redaction import Masks
 
 if TYPE_CHECKING:
     from sandboxes.remote.pool import MachinePool

@@ -11,7 +11,7 @@ from sandboxes.packages import Lock
 from sandboxes.remote import agent_protocol
 from sandboxes.remote.provider import Command, CommandResult, Machine, Provider, RefusedError, UnreachableError
 from sandboxes.remote.retry import Pauses, retry
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 Say = Callable[[str], None]
 

@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sandboxes.base import Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.env import choose_variables
 from sandboxes.errors import SandboxError, SandboxUnavailableError
-from sandboxes.redaction import Masks, maskable
+from sandboxes.host.env import choose_variables
+from sandboxes.host.shield import finish
 from sandboxes.refusals import refuse_language
 from sandboxes.remote.config import RemoteConfig
 from sandboxes.remote.credentials import Variables
@@ -19,7 +19,7 @@ from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import RETRY_ERRORS, Machine, Provider, ProviderError
 from sandboxes.remote.runtime import RUNTIMES
 from sandboxes.remote.upload import Files
-from sandboxes.shield import finish
+from sandboxes.words.redaction import Masks, maskable
 
 if TYPE_CHECKING:
     from sandboxes.packages import Lock

@@ -15,9 +15,9 @@ from sandboxes import protocol
 from sandboxes.base import Execution, Limits, Model
 from sandboxes.boxes.tiers import DEATHS_HERE, LEFTOVERS
 from sandboxes.errors import SandboxLostError
-from sandboxes.hints import BOX, Place
 from sandboxes.protocol import Raw
-from sandboxes.text import clean
+from sandboxes.words.hints import BOX, Place
+from sandboxes.words.text import clean
 
 _START = 30.0
 """Seconds for a machine to start Python and read what it was sent."""

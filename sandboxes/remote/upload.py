@@ -16,8 +16,8 @@ from sandboxes.base import MB
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.remote.provider import Command, CommandResult, Machine, Provider, UnreachableError
 from sandboxes.remote.retry import Pauses, retry
-from sandboxes.text import clean
-from sandboxes.wording import Message, Setting
+from sandboxes.words.text import clean
+from sandboxes.words.wording import Message, Setting
 
 MOST = 64 * MB
 """Most bytes of all files together: each piece is a command, and each machine gets all of them."""

@@ -21,7 +21,7 @@ from sandboxes.remote.http import ProviderClient, address, claims, document, num
 from sandboxes.remote.provider import GoneError, Machine, RefusedError, UnreachableError
 from sandboxes.remote.retry import Pauses, retry
 from sandboxes.remote.sandbox import RemoteSandbox
-from sandboxes.text import clean
+from sandboxes.words.text import clean
 
 _PIECE = 512 * 1024  # of stdin: in base64 and JSON it must stay below the service's limit of 1 MB per request
 _GRACE = 30.0  # seconds for the service to end a command after its timeout, and to report it

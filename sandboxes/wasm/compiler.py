@@ -13,8 +13,8 @@ from pathlib import Path
 from sandboxes.cache import VARIABLE
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor.shortage import first_to_go, why
-from sandboxes.handle import end_with, own_handle
-from sandboxes.own_python import module_command
+from sandboxes.host.handle import end_with, own_handle
+from sandboxes.host.own_python import module_command
 
 _TRIED = 60.0  # seconds to load native code for trial, which takes a fraction of one
 _REFUSED = 3

@@ -17,7 +17,7 @@ from wasmtime import _ffi as ffi
 
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor import clock
-from sandboxes.owner import open_ours
+from sandboxes.host.owner import open_ours
 from sandboxes.wasm import native
 
 TICK = 0.005

@@ -11,8 +11,8 @@ from typing import Any
 from sandboxes.cache import identity
 from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor import shortage
+from sandboxes.host.shield import begin, finish, wait_for
 from sandboxes.raw import Raw
-from sandboxes.shield import begin, finish, wait_for
 from sandboxes.wasm import frames, worker_process
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.native_code import NativeCode

@@ -25,17 +25,17 @@ from sandboxes.base import (
     SandboxConfig,
     Script,
 )
-from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.hints import WASM
+from sandboxes.host.cores import cores
+from sandboxes.host.shield import every, finish
 from sandboxes.protocol import DEATHS, Death, call_request, execution, load_request, longest
 from sandboxes.refusals import refuse_language
-from sandboxes.shield import every, finish
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.lanes import Lane
 from sandboxes.wasm.native_code import PARTS, NativeCode, compile_part, guest_file, wasmtime_version
 from sandboxes.wasm.reset import Reset
+from sandboxes.words.hints import WASM
 
 if find_spec("wasmtime") is None:  # only workers import it
     raise ImportError("No module named 'wasmtime'")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from sandboxes.errors import SandboxError
-from sandboxes.handle import end_with
+from sandboxes.host.handle import end_with
 from sandboxes.raw import Raw
 from sandboxes.wasm import frames
 from sandboxes.wasm.engine import THREAD_STACK, Engine, Loadable

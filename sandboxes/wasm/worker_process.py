@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 
-from sandboxes import child_process
-from sandboxes.child_process import Child
-from sandboxes.handle import own_handle
-from sandboxes.own_python import module_command
+from sandboxes.host import child_process
+from sandboxes.host.child_process import Child
+from sandboxes.host.handle import own_handle
+from sandboxes.host.own_python import module_command
 from sandboxes.wasm.reset import Reset
 
 _LIMIT = 1 << 22  # bytes that may wait to be read

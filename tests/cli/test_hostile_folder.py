@@ -17,8 +17,8 @@ import pytest
 
 from runner.runs.pool.process import WorkerProcess
 from sandboxes.boxes import tiers
+from sandboxes.host.programs import find_program
 from sandboxes.packages import find_uv
-from sandboxes.programs import find_program
 from sandboxes.wasm import compiler
 from tests.cli.commands import LENGTH, ROWS, evalcell, header, write_rows
 from tests.cli.folders import KEY, Folders

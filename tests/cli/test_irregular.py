@@ -16,7 +16,7 @@ from runner.core.errors import DatasetError, InputError, NotComparableError
 from runner.server.client.rows import refuse_unreadable
 from sandboxes import SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.regular import open_regular, read_regular
+from sandboxes.host.regular import open_regular, read_regular
 from tests.cli.commands import evalcell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes and devices")

@@ -120,7 +120,7 @@ def test_process_says_that_it_needs_proc() -> None:
 def test_a_user_without_a_home(tmp_path: Path) -> None:
     code = (
         "import os, sys; sys.path.insert(0, sys.argv.pop());"
-        "import runner.cli.main, runner.cli.commands.cache, runner.results.output.files;"
+        "import runner.cli.main, runner.cli.commands.machine.cache, runner.results.output.files;"
         "os.setgroups([]); os.setgid(54321); os.setuid(54321); from runner.__main__ import main; main()"
     )
     (tmp_path / "rows.jsonl").write_text("")

@@ -247,7 +247,7 @@ main()
     [
         ("runner.cli.streams", ["--help"]),
         ("click", ["--help"]),
-        ("runner.cli.commands.run", ["run", "slow.py", "data.jsonl"]),
+        ("runner.cli.commands.score.run", ["run", "slow.py", "data.jsonl"]),
         ("rich.console", ["templates"]),
     ],
 )

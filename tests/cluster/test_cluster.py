@@ -18,7 +18,7 @@ from sandboxes.base import Isolation
 from sandboxes.cluster import files, worker
 from sandboxes.cluster.files import WorkerFiles, read_files
 from sandboxes.cluster.worker import NodeWorker
-from sandboxes.wording import python_words
+from sandboxes.words.wording import python_words
 from tests.cli.commands import evalcell
 from tests.cluster.nodes import Nodes
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runner import SandboxConfig, stream
-from runner.cli.commands.cluster import _print
+from runner.cli.commands.machine.cluster import _print
 from runner.engine.request import RunRequest, prepare
 from runner.runs.parts.run import PartsRun
 from sandboxes.cluster.status import ClusterStatus, NodeStatus, WorkerStatus, _differences, look

@@ -24,7 +24,7 @@ from runner.core.errors import DatasetError, InputError
 from runner.engine.scoring.failure_limits import parse_most
 from runner.runs.pool.faults import Fault
 from sandboxes.models import Limits, SandboxConfig
-from sandboxes.wording import Message, Setting, setting_of
+from sandboxes.words.wording import Message, Setting, setting_of
 
 ROOT = Path(__file__).parents[2]
 STARTED = (ROOT / "runner" / "server" / "http", ROOT / "runner" / "server" / "service")

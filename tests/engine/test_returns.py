@@ -9,7 +9,7 @@ import pytest
 
 import runner
 from runner.inputs.evaluators.load import parse_evaluator
-from runner.inputs.evaluators.returns import return_notes
+from runner.inputs.evaluators.python.returns import return_notes
 from sandboxes import SandboxUnavailableError, find
 from tests.cli.commands import evalcell
 

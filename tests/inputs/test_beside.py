@@ -10,8 +10,8 @@ import pytest
 
 from runner import EvaluatorError, InputError, SandboxConfig, UnsupportedConfigError, evaluate, read_requirements
 from runner.core.doors import speaking
-from runner.inputs.evaluators.beside import _modules, next_step
 from runner.inputs.evaluators.load import parse_evaluator, read_evaluator
+from runner.inputs.evaluators.python.beside import _modules, next_step
 from runner.inputs.evaluators.resolve import choose
 from sandboxes.base import ScriptError
 from sandboxes.packages import which_package

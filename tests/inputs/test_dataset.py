@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.errors import DatasetError
-from runner.inputs.datasets.column_values import MAX_DEPTH, MAX_ROW
 from runner.inputs.datasets.dataset import Dataset, open_dataset
+from runner.inputs.datasets.formats.column_values import MAX_DEPTH, MAX_ROW
 from tests.inputs.reading import broken, lines, read, refusal, written
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -14,7 +14,7 @@ from runner import InputError, SandboxConfig, evaluate
 from runner.core.errors import DatasetError
 from runner.core.types import Case
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.delimiter import sniff
+from runner.inputs.datasets.formats.delimiter import sniff
 from runner.inputs.datasets.rows import RowReading
 from tests.inputs.reading import broken, refusal, written
 

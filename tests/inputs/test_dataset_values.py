@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.inputs.datasets.column_values import MAX_ROW
 from runner.inputs.datasets.dataset import open_dataset
+from runner.inputs.datasets.formats.column_values import MAX_ROW
 from runner.inputs.datasets.ids import Ids
 from runner.inputs.datasets.notes import repeated_ids
 from runner.inputs.datasets.rows import cases_from_rows

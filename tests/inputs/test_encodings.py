@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.encodings import likely_encoding
+from runner.inputs.datasets.formats.encodings import likely_encoding
 from runner.inputs.datasets.rows import RowReading
 from runner.server.service.rows import looked_at
 from tests.inputs.reading import refusal, written

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.core.errors import PathError
-from runner.inputs.evaluators import automaton, iregexp
-from runner.inputs.evaluators.automaton import Automaton
-from runner.inputs.evaluators.jsonpath import parse_path
-from runner.inputs.evaluators.rfc9535 import MAX_PLACES, FilterWork
+from runner.inputs.evaluators.paths import automaton, iregexp
+from runner.inputs.evaluators.paths.automaton import Automaton
+from runner.inputs.evaluators.paths.jsonpath import parse_path
+from runner.inputs.evaluators.paths.rfc9535 import MAX_PLACES, FilterWork
 
 
 def _work(pattern: str, text: str, *, whole: bool = True) -> tuple[bool, int]:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import runner
 from runner.core.errors import EvaluatorError, MappingError, PathError
 from runner.core.types import Case, InputMapping
-from runner.inputs.evaluators.jsonpath import MAX_PATH, NoMatchError, parse_path
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.mapping import Binding, bind
-from runner.inputs.evaluators.rfc9535 import PLACES
+from runner.inputs.evaluators.paths.jsonpath import MAX_PATH, NoMatchError, parse_path
+from runner.inputs.evaluators.paths.rfc9535 import PLACES
 from tests.cli.commands import evalcell
 
 SUITE = Path(__file__).parents[3] / "shared" / "cases" / "public_suites" / "jsonpath_cts.jsonl"

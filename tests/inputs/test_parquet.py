@@ -11,7 +11,7 @@ import pytest
 from runner import InputMapping, SandboxConfig, evaluate
 from runner.core.errors import MappingError
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.parquet import ParquetRows
+from runner.inputs.datasets.formats.parquet import ParquetRows
 from runner.inputs.evaluators.mapping import bind
 from tests.inputs.parsing import parsed
 from tests.inputs.reading import broken, read, refusal, written

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from runner.inputs.datasets.column_values import UnreadError
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.parquet import ParquetRows
+from runner.inputs.datasets.formats.column_values import UnreadError
+from runner.inputs.datasets.formats.parquet import ParquetRows
 from runner.inputs.datasets.work import AbandonEvent, until
 from tests.inputs.reading import refusal
 

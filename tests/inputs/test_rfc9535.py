@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runner.core.errors import PathError
-from runner.inputs.evaluators.jsonpath import parse_path
+from runner.inputs.evaluators.paths.jsonpath import parse_path
 
 _VALUES: list[Any] = [
     *(None, True, False, 0, 1, 1.0, 1.5, -1, "", "a", "b", "1"),

@@ -16,7 +16,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from runner import Report, RequirementError
-from runner.cli.commands.run import exit_code
+from runner.cli.commands.score.run import exit_code
 from runner.cli.values import mapping
 from runner.core.doors import speaking
 from runner.core.errors import MappingError

@@ -126,7 +126,7 @@ def test_a_try_tells_what_is_wrong_with_a_provider(
     for value in trying.server.environment.values():
         assert "://" in value or value not in result.output
     trying.server.clear()
-    monkeypatch.setattr("runner.cli.commands.try_sandbox._PAUSE", 0.01)
+    monkeypatch.setattr("runner.cli.commands.machine.try_sandbox._PAUSE", 0.01)
     trying.server.fault("kill", "status:403", times=100)
     result = evalcell(*words)
     (machine,) = trying.server.state().machines

@@ -10,7 +10,7 @@ import sys
 from typing import cast
 
 from sandboxes import Isolation, Limits
-from sandboxes.event_loop import run
+from sandboxes.host.event_loop import run
 from tests.sandboxes.backends import BACKENDS, calls
 from tests.sandboxes.languages import Source
 

@@ -15,10 +15,10 @@ from runner.cli.main import cli
 from runner.core.doors import speaking
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes import Call, SandboxConfig
-from sandboxes.hints import BOX, WASM, Failure, Place, next_step
 from sandboxes.models import Limits
 from sandboxes.process.sandbox import ProcessConfig, ProcessSandbox
-from sandboxes.wording import Setting
+from sandboxes.words.hints import BOX, WASM, Failure, Place, next_step
+from sandboxes.words.wording import Setting
 from tests.scripts import python
 
 TRIES = {

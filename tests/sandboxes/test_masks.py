@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sandboxes import Execution, ScriptError
 from sandboxes.protocol import TEXT
-from sandboxes.redaction import MASK, SHORTEST, Masks, maskable
+from sandboxes.words.redaction import MASK, SHORTEST, Masks, maskable
 
 KEY = 'sk-p4ss\'wörd\\n\n"end"'
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandboxes import Call, Execution, Limits, protocol
-from sandboxes.hints import BOX, WASM, Place, module_step
 from sandboxes.protocol import (
     DEATHS,
     Death,
@@ -19,6 +18,7 @@ from sandboxes.protocol import (
     load_request,
     longest,
 )
+from sandboxes.words.hints import BOX, WASM, Place, module_step
 from tests.scripts import python
 
 LIMITS = Limits(timeout=2, load_timeout=3, memory=64 << 20, output=100, result=1000)

@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from sandboxes.guest.supervisor import procfs
+from sandboxes.host.shield import every, finish, wait_for
 from sandboxes.packages import tool_process
-from sandboxes.shield import every, finish, wait_for
 from tests.stopping import EVERY, Stopping
 
 

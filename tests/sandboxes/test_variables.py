@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes import UnsupportedConfigError
-from sandboxes.env import LARGEST, all_variables, choose_variables
+from sandboxes.host.env import LARGEST, all_variables, choose_variables
 
 
 def test_the_file_goes_over_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 from sandboxes import Call, Execution, Limits, SandboxError, SandboxLostError
 from sandboxes.cache import keep
 from sandboxes.guest.supervisor import procfs
-from sandboxes.own_python import module_command
+from sandboxes.host.own_python import module_command
 from sandboxes.protocol import call_request, load_request
 from sandboxes.wasm import compiler
 from sandboxes.wasm.engine import Engine

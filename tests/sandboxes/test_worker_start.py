@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from sandboxes.guest.supervisor import procfs
-from sandboxes.shield import finish
+from sandboxes.host.shield import finish
 from sandboxes.wasm.lanes import Lane
 
 

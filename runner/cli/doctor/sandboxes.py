@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from runner.cli.doctor.finding import Finding, ok, problem, warning
 from runner.inputs.evaluators.entrypoint import script
-from sandboxes import event_loop
 from sandboxes.base import Call, Language, Limits, Sandbox, SandboxConfig
 from sandboxes.errors import SandboxError
+from sandboxes.host import event_loop
 from sandboxes.registry import backends, create, find
 
 HERE = ("wasm", "process", "deno")

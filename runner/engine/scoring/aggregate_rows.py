@@ -11,7 +11,7 @@ from runner.core.types import ErrorKind, Evaluator, Result, ResultError
 from runner.engine.scoring.figures import Figures
 from sandboxes.base import MB, Call
 from sandboxes.json_text import JsonText, writer
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 SHARE = 16
 """A call may be given JSON of a sixteenth of its memory: read, it takes about eight times as much."""

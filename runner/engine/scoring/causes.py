@@ -9,7 +9,7 @@ from collections.abc import Callable
 from runner.core.text import printable, rows_of
 from runner.core.types import Result
 from runner.engine.scoring.failure_limits import Most
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 FIRST = 100
 """Rows that are looked at, from the first."""

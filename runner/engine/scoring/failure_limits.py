@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import InputError
 from runner.core.text import printable
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -17,7 +17,7 @@ from runner.engine.scoring.failure_limits import Most
 from runner.engine.scoring.summary import GateResult, Stats, Summary
 from runner.engine.scoring.tally import label_key
 from sandboxes.record import Record
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 Operator = Literal[">", ">=", "<", "<=", "==", "!="]
 

@@ -10,7 +10,7 @@ from runner.core.types import Categorical, Evaluator, config_of
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
-from runner.inputs.evaluators.returns import NUMBER, Swallow, swallowed_errors
+from runner.inputs.evaluators.python.returns import NUMBER, Swallow, swallowed_errors
 
 _NAMED = 4
 _FEW = 3

@@ -13,7 +13,7 @@ from runner.core.text import list_names, printable, suggestion, whole
 from runner.core.types import Categorical, Continuous, Freeform, OutputConfig
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.inputs.evaluators.dialect import DIALECTS, Dialect
-from runner.inputs.evaluators.returns import NUMBER
+from runner.inputs.evaluators.python.returns import NUMBER
 from sandboxes.base import Language
 
 ROUNDING = 1e-6

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from runner.core.text import printable, whole
 from runner.core.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
 from runner.engine.scoring.normalize import InvalidResultError, NormalValue, ScoreTuple, normalize, usual
-from runner.inputs.evaluators.at_load import main_hint
-from runner.inputs.evaluators.beside import next_step
-from runner.inputs.evaluators.returns import tuple_step
+from runner.inputs.evaluators.python.at_load import main_hint
+from runner.inputs.evaluators.python.beside import next_step
+from runner.inputs.evaluators.python.returns import tuple_step
 from sandboxes.base import Execution, ScriptError, Status
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 KINDS: Mapping[Status, ErrorKind] = {
     "error": "raised",

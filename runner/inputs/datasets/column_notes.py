@@ -13,7 +13,7 @@ from runner.inputs.datasets.required_columns import Cases, look, of_row, row_key
 from runner.inputs.datasets.shapes import best_of
 from runner.inputs.evaluators.column import BY_NAME, column_text
 from runner.inputs.evaluators.mapping import Binding
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _ROWS = 5
 """Rows that are looked at for the keys of objects."""
@@ -146,7 +146,7 @@ def setting_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     if not binding.optional or evaluator.dialect is not None or evaluator.language != "python" or not evaluator.entry:
         return []
     from runner.inputs.evaluators.foreign.module import read_python  # here: few name their function
-    from runner.inputs.evaluators.python_signature import numbers
+    from runner.inputs.evaluators.python.signature import numbers
 
     function = read_python(evaluator.source, evaluator.name).definition(evaluator.called)
     own = {} if function is None else {p: n for p, n in numbers(function.args).items() if p in binding.optional}
@@ -201,12 +201,12 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
     sets = "et[" in evaluator.source or "set" in evaluator.source
     if not sets and not re.search(r"\bfor\b", evaluator.source):
         return
-    from runner.inputs.evaluators.entries import likely, python_entries
     from runner.inputs.evaluators.foreign.evidence import goes_through, of_sets
     from runner.inputs.evaluators.foreign.module import read_python
-    from runner.inputs.evaluators.lists import list_parameters
-    from runner.inputs.evaluators.returns import handed_on
-    from runner.inputs.evaluators.row_values import place_of_rows
+    from runner.inputs.evaluators.python.entries import likely, python_entries
+    from runner.inputs.evaluators.python.lists import list_parameters
+    from runner.inputs.evaluators.python.returns import handed_on
+    from runner.inputs.evaluators.python.row_values import place_of_rows
 
     module, called = read_python(evaluator.source, evaluator.name), evaluator.called
     if names := [name for name in of_sets(module, called) if isinstance(values.get(name), list)]:

@@ -18,18 +18,12 @@ from typing import Any, BinaryIO, NamedTuple, Self, cast
 from runner.core.errors import DatasetError
 from runner.core.text import CHECK, close_name, list_names, printable, whole
 from runner.core.types import Case
-from runner.inputs.datasets.column_values import RowError, UnreadError
-from runner.inputs.datasets.delimiter import WORDS
-from runner.inputs.datasets.encodings import refuse_encoded
-from runner.inputs.datasets.formats import csv_rows, jsonl_rows, lines_with_rows
-from runner.inputs.datasets.json_array import array_rows, document_rows, object_rows
-from runner.inputs.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
-from runner.inputs.datasets.notes import RowNotes, repeated_ids
-from runner.inputs.datasets.peekable_cases import Lookahead
-from runner.inputs.datasets.rows import PLAIN, Row, RowReading, cases, with_json
-from runner.inputs.datasets.signatures import json_kind, packing, refuse_foreign, refuse_json
-from runner.inputs.datasets.slices import Slice, in_range, keys_of
-from runner.inputs.datasets.streams import (
+from runner.inputs.datasets.formats.column_values import RowError, UnreadError
+from runner.inputs.datasets.formats.delimiter import WORDS
+from runner.inputs.datasets.formats.encodings import refuse_encoded
+from runner.inputs.datasets.formats.json_array import array_rows, document_rows, object_rows
+from runner.inputs.datasets.formats.signatures import json_kind, packing, refuse_foreign, refuse_json
+from runner.inputs.datasets.formats.streams import (
     BUFFER,
     COMPRESSION_SUFFIXES,
     as_utf8,
@@ -38,9 +32,15 @@ from runner.inputs.datasets.streams import (
     with_first_line,
     with_line_feeds,
 )
+from runner.inputs.datasets.formats.text_rows import csv_rows, jsonl_rows, lines_with_rows
+from runner.inputs.datasets.location import file_of, first_bytes, is_pattern, is_url, open_url
+from runner.inputs.datasets.notes import RowNotes, repeated_ids
+from runner.inputs.datasets.peekable_cases import Lookahead
+from runner.inputs.datasets.rows import PLAIN, Row, RowReading, cases, with_json
+from runner.inputs.datasets.slices import Slice, in_range, keys_of
 from runner.inputs.evaluators.column import Source
-from sandboxes.regular import open_regular
-from sandboxes.wording import Message, Setting
+from sandboxes.host.regular import open_regular
+from sandboxes.words.wording import Message, Setting
 
 _LINES = (".jsonl", ".ndjson")
 SUFFIXES = (*_LINES, ".json", ".csv", ".tsv", ".parquet", ".arrow")
@@ -235,7 +235,9 @@ def _open_file(
             refuse_irregular(place)  # its rows are read from several places
         if part is None or part.groups is None:
             refuse_foreign(_first_bytes(place, path), place, name, table=suffix)
-        from runner.inputs.datasets.parquet import ParquetRows  # here: it imports pydantic's core, and text needs none
+        from runner.inputs.datasets.formats.parquet import (
+            ParquetRows,  # here: it imports pydantic's core, and text needs none
+        )
 
         rows = ParquetRows(place, columns, part)
         return Dataset(name, rows, rows.close, lambda: rows.count, rows.unread, header=rows.header, ends_reads=True)
@@ -377,7 +379,7 @@ def _standard_input(stdin: BinaryIO | None, reading: RowReading) -> Dataset:
 
 
 def _refusal(path: Path, name: str) -> DatasetError:
-    from runner.inputs.datasets.conversions import conversion
+    from runner.inputs.datasets.formats.conversions import conversion
 
     shown = printable(whole(str(path)))
     if (step := conversion(path)) and path.exists():

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from runner.core.errors import DatasetError
 from runner.core.text import describe, printable
-from runner.inputs.datasets.arrow_rows import python_rows
-from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats.arrow_rows import python_rows
+from runner.inputs.datasets.formats.column_values import RowError
 
 _ROWS = 1000
 """Rows that become Python values at once."""

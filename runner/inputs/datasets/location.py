@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from runner.core.errors import DatasetError
 from runner.core.text import printable, whole
-from runner.inputs.datasets.streams import Filter
+from runner.inputs.datasets.formats.streams import Filter
 
 SCHEMES = {"s3": "s3fs", "gs": "gcsfs"}
 """The schemes that are read, and the package that each needs."""

@@ -10,9 +10,9 @@ from itertools import chain, islice
 from typing import Any
 
 from runner.core.text import list_names, printable
-from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats.column_values import RowError
 from runner.inputs.datasets.ids import Ids
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _FIRST = 20
 """Rows whose texts are looked at."""

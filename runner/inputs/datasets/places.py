@@ -10,8 +10,8 @@ from pathlib import Path
 
 from runner.core.errors import PathError
 from runner.core.text import list_names, printable, whole
-from runner.inputs.datasets.json_array import Steps
-from sandboxes.wording import Message, Setting
+from runner.inputs.datasets.formats.json_array import Steps
+from sandboxes.words.wording import Message, Setting
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([\[\]{}:,])|([^\s\[\]{}:,"]+)', re.DOTALL)
 _PLAIN = re.compile(r"[^\W\d]\w*", re.ASCII)
@@ -23,7 +23,7 @@ _ONE_NUMBER = re.compile(r"\d+")
 
 def parse_place(path: str) -> Steps:
     """Return the names and numbers of a path, None for all that is there. Raises PathError for any other path."""
-    from runner.inputs.evaluators.jsonpath import parse_path  # here: few datasets name a place
+    from runner.inputs.evaluators.paths.jsonpath import parse_path  # here: few datasets name a place
 
     if (steps := parse_path(path, trusted=True).steps) is None:
         raise PathError("it may have names, numbers from 0 and [*] alone, such as data[*].items")

@@ -12,7 +12,7 @@ from runner.inputs.evaluators.column import BY_NAME, column_text
 from runner.inputs.evaluators.mapping import Binding
 from runner.inputs.evaluators.parameters import about
 from runner.inputs.evaluators.roles import ALSO_SETTINGS
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 if TYPE_CHECKING:
     from runner.inputs.evaluators.foreign.module import ScriptModule

@@ -11,7 +11,7 @@ from runner.core.errors import PathError, WorkError
 from runner.core.settings import FileSettings
 from runner.core.text import describe, printable, whole
 from runner.core.types import Case
-from runner.inputs.datasets.column_values import (
+from runner.inputs.datasets.formats.column_values import (
     MAX_DEPTH,
     RowError,
     json_text,

@@ -13,11 +13,11 @@ from runner.inputs.datasets.notes import kind_of_list
 from runner.inputs.datasets.required_columns import PLACEHOLDER, Cases, look
 from runner.inputs.evaluators.entrypoint import NAME, naming
 from runner.inputs.evaluators.mapping import Binding
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 if TYPE_CHECKING:
     from runner.inputs.evaluators.foreign.module import ScriptModule
-    from runner.inputs.evaluators.lists import ListUse
+    from runner.inputs.evaluators.python.lists import ListUse
 
 _ROWS = 20
 """Rows that are looked at."""
@@ -45,8 +45,8 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     if not alone or not (_MAY_TAKE_LISTS.search(evaluator.source) or any(map(_is_listed, alone.values()))):
         return
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
-    from runner.inputs.evaluators.lists import list_use
-    from runner.inputs.evaluators.row_values import place_of_rows
+    from runner.inputs.evaluators.python.lists import list_use
+    from runner.inputs.evaluators.python.row_values import place_of_rows
 
     module = read_python(evaluator.source, evaluator.name)
     uses = {p: list_use(module, evaluator.called, p) for p in alone}
@@ -89,7 +89,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
 def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
     """Return the error, with the functions first whose parameters are all columns of the dataset at this path."""
     from runner.inputs.datasets.dataset import open_dataset  # here: most scripts define `evaluate`
-    from runner.inputs.evaluators.entries import fitting, likely
+    from runner.inputs.evaluators.python.entries import fitting, likely
 
     try:
         with open_dataset(dataset) as cases:
@@ -121,7 +121,7 @@ def by_other(
         return
     if not {*needs.values()}.isdisjoint(columns) or not evaluator.evaluates:
         return
-    from runner.inputs.evaluators.entries import fitting, likely
+    from runner.inputs.evaluators.python.entries import fitting, likely
     from runner.inputs.evaluators.script_kind import entries_of
 
     every = entries_of(evaluator.source, where, evaluator.language)
@@ -219,7 +219,7 @@ def _of_references(name: str, evaluator: Evaluator, parameter: str, cell: str) -
 
 def best_of(evaluator: Evaluator, parameter: str, several: str) -> str:
     """Return the line of an `evaluate` that takes the best score of several references."""
-    from runner.inputs.evaluators.returns import handed_on
+    from runner.inputs.evaluators.python.returns import handed_on
 
     own, given = handed_on(evaluator)
     called = "NAME" if evaluator.called == "evaluate" else evaluator.called
@@ -276,8 +276,8 @@ def _of_all(
     name: str, module: ScriptModule, evaluator: Evaluator, misfits: list[str], equal: bool, values: Mapping[str, Any]
 ) -> str:
     """What to do where a function takes the values of all rows."""
-    from runner.inputs.evaluators.returns import handed_on, tuple_names
-    from runner.inputs.evaluators.row_values import place_of_rows
+    from runner.inputs.evaluators.python.returns import handed_on, tuple_names
+    from runner.inputs.evaluators.python.row_values import place_of_rows
 
     called, p = evaluator.called, misfits[0]
     function = "NAME" if called == "evaluate" else called
@@ -315,7 +315,7 @@ def _of_all(
 
 def _lines(evaluator: Evaluator, lines: list[str], made: Mapping[str, str]) -> str:
     """What to add to the script so that the function gets other values than the row has."""
-    from runner.inputs.evaluators.returns import handed_on
+    from runner.inputs.evaluators.python.returns import handed_on
 
     called = evaluator.called
     own, given = handed_on(evaluator)
@@ -323,8 +323,8 @@ def _lines(evaluator: Evaluator, lines: list[str], made: Mapping[str, str]) -> s
         steps = "; ".join(f"{p} = {one}" for p, one in made.items())
         return "begin the function with these lines:\n" + "\n".join([*lines, steps])
     if "." in called:
-        from runner.inputs.evaluators.entries import python_entries
-        from runner.inputs.evaluators.python_signature import parse
+        from runner.inputs.evaluators.python.entries import python_entries
+        from runner.inputs.evaluators.python.signature import parse
 
         entry = python_entries(parse(evaluator.source, evaluator.name).body).get(called)
         called = entry.expression if entry is not None and entry.expression else called

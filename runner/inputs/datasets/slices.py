@@ -10,9 +10,9 @@ from pydantic import Field
 
 from runner.core.errors import DatasetError
 from runner.core.text import printable
-from runner.inputs.datasets.column_values import MAX_ROW
+from runner.inputs.datasets.formats.column_values import MAX_ROW
+from runner.inputs.datasets.formats.streams import BUFFER, Filter
 from runner.inputs.datasets.ids import KEY
-from runner.inputs.datasets.streams import BUFFER, Filter
 from sandboxes.record import Record
 
 

@@ -8,8 +8,8 @@ from runner.core.errors import PathError
 from runner.core.text import printable, suggestion
 
 if TYPE_CHECKING:
-    from runner.inputs.evaluators.jsonpath import Path
-    from runner.inputs.evaluators.rfc9535 import FilterWork
+    from runner.inputs.evaluators.paths.jsonpath import Path
+    from runner.inputs.evaluators.paths.rfc9535 import FilterWork
 
 BY_NAME = ("output", "reference", "input", "metadata", "id")
 """Parameters of these names bind by themselves. Other columns are keys of `metadata`."""
@@ -83,7 +83,9 @@ def is_bare(text: str) -> bool:
 def parse_source(text: str, *, trusted: bool = False) -> Source:
     """Return a column or a path, by what a mapping says. Raises PathError; `trusted` is that of `parse_path`."""
     if not is_bare(text):
-        from runner.inputs.evaluators.jsonpath import parse_path  # here: few evaluators need it, and its import is long
+        from runner.inputs.evaluators.paths.jsonpath import (
+            parse_path,  # here: few evaluators need it, and its import is long
+        )
 
         return parse_path(text, trusted=trusted)
     if not text.strip() or len(text) > MAX_NAME:

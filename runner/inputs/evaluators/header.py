@@ -16,7 +16,7 @@ from runner.core.text import describe, list_names, printable, suggestion, whole
 from runner.core.types import Categorical, Continuous, Freeform, InputMapping, OutputConfig, ParameterSpec
 from runner.inputs.evaluators.column import parse_source
 from runner.inputs.evaluators.parameters import read_parameters
-from runner.inputs.evaluators.python_versions import normal_versions
+from runner.inputs.evaluators.python.versions import normal_versions
 from sandboxes.base import Language
 from sandboxes.record import Record
 

@@ -13,12 +13,12 @@ import templates
 from runner.core.errors import EvaluatorError
 from runner.core.text import CHECK, close_name, describe, printable, suggestion, whole
 from runner.core.types import DialectFailures, Evaluator, Parameter, ParameterSpec
-from runner.inputs.evaluators.beside import files_beside, refuse_strangers
 from runner.inputs.evaluators.header import read_header
-from runner.inputs.evaluators.python_signature import Signature
+from runner.inputs.evaluators.python.beside import files_beside, refuse_strangers
+from runner.inputs.evaluators.python.signature import Signature
 from runner.inputs.evaluators.script_kind import as_read
 from sandboxes.base import Language
-from sandboxes.regular import read_regular
+from sandboxes.host.regular import read_regular
 
 MAX_SOURCE = 256 * 1024
 """Bytes of a script."""

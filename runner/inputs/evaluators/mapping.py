@@ -14,10 +14,10 @@ from runner.core.types import Case, Evaluator, InputMapping, Parameter, Paramete
 from runner.inputs.evaluators.column import BY_NAME, Column, Source, column_text, needed_column, parse_source
 from runner.inputs.evaluators.parameters import NotAcceptedError, as_json, coerce_value
 from runner.inputs.evaluators.roles import ROLES, ResolvedMapping, resolve, unknown
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 if TYPE_CHECKING:
-    from runner.inputs.evaluators.rfc9535 import FilterWork
+    from runner.inputs.evaluators.paths.rfc9535 import FilterWork
 
 _ABSENT = object()
 _FEW = 16
@@ -130,7 +130,9 @@ class Binding:
         return tuple(positional), keywords
 
     def _work(self) -> FilterWork:
-        from runner.inputs.evaluators.rfc9535 import work_of  # here: few evaluators need it, and its import is long
+        from runner.inputs.evaluators.paths.rfc9535 import (
+            work_of,  # here: few evaluators need it, and its import is long
+        )
 
         return work_of(self._timeout)
 

@@ -20,7 +20,7 @@ def program(evaluator: Evaluator) -> Script:
     if evaluator.dialect is None:
         source = evaluator.source
         if evaluator.entry is not None and evaluator.language == "python":
-            from runner.inputs.evaluators.entries import calling  # here: most scripts define `evaluate`
+            from runner.inputs.evaluators.python.entries import calling  # here: most scripts define `evaluate`
 
             source = calling(source, evaluator.entry)
         elif evaluator.entry is not None:

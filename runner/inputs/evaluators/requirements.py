@@ -10,7 +10,7 @@ from pathlib import Path
 from runner.core.errors import InputError
 from runner.core.text import describe, printable, read_bounded, whole
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 MAX_FILE = 1 << 20
 """Bytes of a file of requirements."""

@@ -11,14 +11,14 @@ import templates
 from runner.core.errors import EvaluatorError
 from runner.core.text import describe, printable, whole
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.beside import refuse_strangers
 from runner.inputs.evaluators.dialect import DIALECTS
 from runner.inputs.evaluators.load import HowRead, parse_evaluator, read_evaluator, split_entry
+from runner.inputs.evaluators.python.beside import refuse_strangers
 from runner.inputs.evaluators.requirements import plain, refuse_lacking
 from sandboxes.base import Capabilities, Language, SandboxConfig
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.registry import backends, find
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 DEFAULT = "wasm"
 

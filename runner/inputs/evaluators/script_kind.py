@@ -12,12 +12,12 @@ from runner.core.types import Aggregate, DialectFailures
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import NAME, NATIVE, naming
 from runner.inputs.evaluators.header import Header
-from runner.inputs.evaluators.python_signature import NoFunctionError, Signature, parse, read_signature
+from runner.inputs.evaluators.python.signature import NoFunctionError, Signature, parse, read_signature
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 
 if TYPE_CHECKING:
-    from runner.inputs.evaluators.entries import Entry
+    from runner.inputs.evaluators.python.entries import Entry
 
 _TOGETHER = re.compile(
     r"\b(test_results|predictions|targets|item_results|score_rows|ReportEvaluator)\b|@(?:\w+\.)?metric\b"
@@ -144,7 +144,7 @@ def _named(text: str, where: str, language: Language, entry: str) -> AsRead:
 def _refuse_lists(text: str, where: str, language: Language, name: str, signature: Signature) -> None:
     if language == "python":
         from runner.inputs.evaluators.foreign.evidence import refuse_lists
-        from runner.inputs.evaluators.whole_data import refuse_whole
+        from runner.inputs.evaluators.python.whole_data import refuse_whole
 
         refuse_lists(text, where, name, signature.parameters)
         refuse_whole(text, where, name, signature.parameters)
@@ -155,7 +155,7 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     if not isinstance(error, NoFunctionError):
         return error
     refused: EvaluatorError | None = None
-    from runner.inputs.evaluators.entries import judging, likely, local_step, which
+    from runner.inputs.evaluators.python.entries import judging, likely, local_step, which
 
     entries = _entries(language).entries_of(text, where)
     for one in likely([*entries.values()]):

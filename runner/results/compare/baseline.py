@@ -18,7 +18,7 @@ from runner.results.compare.runs import with_rows
 from runner.results.compare.side import Side
 from runner.results.compare.types import ComparedRun, Comparison
 from runner.results.compare.verdict import SAY_DIRECTION
-from sandboxes.wording import Message, Setting
+from sandboxes.words.wording import Message, Setting
 
 _NAME = "this run"
 

@@ -28,7 +28,7 @@ from runner.results.compare.types import (
     ScoreBounds,
 )
 from runner.results.compare.verdict import Pairs, difference, figures
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _NAMED = 3
 _DIGITS = 40  # characters of an id that may be a number

@@ -9,19 +9,19 @@ from typing import Any
 
 from runner.core.errors import DatasetError, NotComparableError
 from runner.core.text import printable, whole, why
-from runner.inputs.datasets.column_values import RowError
-from runner.inputs.datasets.formats import csv_rows, json_row, jsonl_rows, lines
-from runner.inputs.datasets.json_array import array_rows
-from runner.inputs.datasets.parquet import ParquetRows
+from runner.inputs.datasets.formats.column_values import RowError
+from runner.inputs.datasets.formats.json_array import array_rows
+from runner.inputs.datasets.formats.parquet import ParquetRows
+from runner.inputs.datasets.formats.signatures import SAMPLE, json_kind, packing, refuse_foreign
+from runner.inputs.datasets.formats.streams import as_utf8
+from runner.inputs.datasets.formats.text_rows import csv_rows, json_row, jsonl_rows, lines
 from runner.inputs.datasets.rows import Row
-from runner.inputs.datasets.signatures import SAMPLE, json_kind, packing, refuse_foreign
-from runner.inputs.datasets.streams import as_utf8
 from runner.results.compare.files import Source
 from runner.results.compare.side import Side
 from runner.results.output.cells import unescape_cell
 from runner.results.output.folder import PARTS
 from runner.results.output.row_cells import DIRECTION
-from sandboxes.regular import open_regular
+from sandboxes.host.regular import open_regular
 
 _READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs", DIRECTION)
 """The columns of a table that are read, beside those that are wanted."""

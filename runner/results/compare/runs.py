@@ -20,7 +20,7 @@ from runner.results.compare.types import ChangedRow, Comparison, Flip, FlippedRo
 from runner.results.compare.verdict import difference
 from runner.results.output.row_cells import columns_of
 from sandboxes.base import Language
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 Path: TypeAlias = str | os.PathLike[str]
 

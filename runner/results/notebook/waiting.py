@@ -8,7 +8,7 @@ from concurrent import futures
 from typing import Any, TypeVar
 
 from runner.results.notebook.progress import INTERVAL, NotebookBar
-from sandboxes import event_loop
+from sandboxes.host import event_loop
 
 T = TypeVar("T")
 

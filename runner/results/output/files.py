@@ -16,7 +16,7 @@ from runner.core.errors import OutputError
 from runner.core.text import printable, whole, why
 from runner.core.types import Result
 from runner.results.output.row_cells import Layout
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 if TYPE_CHECKING:
     from runner.results.output.spool import Spool

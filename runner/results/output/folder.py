@@ -22,7 +22,7 @@ from runner.results.output.files import ResultsFiles, WriteError, replace_file, 
 from runner.results.output.folder_lock import FolderLock
 from runner.results.output.links import refuse_links
 from runner.results.output.row_cells import Layout
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 if TYPE_CHECKING:
     from runner.results.output.resume import ResumableRun

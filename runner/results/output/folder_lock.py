@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.core.errors import OutputError
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 if sys.platform != "win32":
     import fcntl

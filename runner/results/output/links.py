@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runner.core.errors import OutputError
 from runner.core.text import whole
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 
 def refuse_links(folder: Path, files: Iterable[str], folders: Iterable[str] = ()) -> None:

@@ -18,8 +18,8 @@ from runner.results.output.manifest import conditions
 from runner.results.output.stored_rows import RowsPrefix, whole_batches, whole_lines
 from runner.results.output.stored_run import StoredPart, StoredRun
 from sandboxes.base import Sandbox
-from sandboxes.regular import read_regular
-from sandboxes.wording import Message, Setting
+from sandboxes.host.regular import read_regular
+from sandboxes.words.wording import Message, Setting
 
 _INSTEAD = Message("give ", Setting("overwrite"), " in place of ", Setting("resume"))
 ANEW, _ANEW_OR = Message("to start anew, ", _INSTEAD), Message(_INSTEAD, " to start anew")

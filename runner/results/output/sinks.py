@@ -25,7 +25,7 @@ from runner.results.output.manifest import (
     start_manifest,
 )
 from runner.results.output.row_cells import Layout
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 if TYPE_CHECKING:
     from runner.results.output.resume import ResumableRun

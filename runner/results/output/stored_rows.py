@@ -26,10 +26,10 @@ from runner.core.types import (
 from runner.engine.batch_program import least_rows
 from runner.engine.batches import SharedBatches
 from runner.engine.rows import Row
-from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats.column_values import RowError
 from runner.inputs.datasets.rows import DECODER
 from sandboxes.base import Model
-from sandboxes.regular import open_regular
+from sandboxes.host.regular import open_regular
 
 MOST = 64 << 20
 """Bytes of a line: a row of a dataset has at most 8 MB, and a result's texts are bounded too."""

@@ -14,7 +14,7 @@ from runner.core.text import printable, whole
 from runner.engine.threads import DaemonCall
 from runner.results.output.files import WriteError, check_place, replace_file, same_file, write_error
 from runner.results.reports.content import SHOWN_ROWS, Part
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _RENDERERS = {
     ".html": ("html.page", "html_report"),

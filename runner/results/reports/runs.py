@@ -18,7 +18,7 @@ from runner.engine.scoring.run_totals import join_repeats
 from runner.engine.scoring.shown_rows import ShownRows, Worst
 from runner.engine.scoring.summary import GateResult, Summary
 from runner.engine.scoring.tally import Tally
-from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats.column_values import RowError
 from runner.inputs.datasets.rows import Row
 from runner.results.compare.files import ANEW, Source, find_source, outputs_of
 from runner.results.compare.rows import source_rows

@@ -15,7 +15,7 @@ from runner.results.store.files import SEGMENT, BlobFiles
 from runner.results.store.limits import STORE
 from runner.results.store.schema import datasets, runs, segments
 from runner.results.store.types import ACTIVE, MOST_COUNT, Page
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 T = TypeVar("T")
 _CURSOR = 128  # characters

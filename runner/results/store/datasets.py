@@ -17,7 +17,7 @@ from runner.results.store.names import dataset_name, is_digest, split_file_name,
 from runner.results.store.schema import datasets, presets, runs
 from runner.results.store.types import DatasetInfo, Page, Preset
 from sandboxes.base import SandboxConfig
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _COLUMNS = 1000
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from runner.core.errors import DatasetError
 from runner.core.text import printable, whole, why
 from runner.inputs.datasets.dataset import SUFFIXES
-from runner.inputs.datasets.streams import COMPRESSION_SUFFIXES
+from runner.inputs.datasets.formats.streams import COMPRESSION_SUFFIXES
 from runner.results.store.errors import StoreDamagedError, StoreError, StoreFullError
 from runner.results.store.limits import STORE
 from sandboxes.cache import private_dir

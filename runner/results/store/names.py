@@ -8,7 +8,7 @@ from pathlib import PurePath
 from runner.core.errors import InputError
 from runner.core.text import printable
 from runner.inputs.datasets.dataset import SUFFIXES
-from runner.inputs.datasets.streams import COMPRESSION_SUFFIXES
+from runner.inputs.datasets.formats.streams import COMPRESSION_SUFFIXES
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runner.core.types import Direction
-from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats.column_values import RowError
 from runner.inputs.datasets.rows import DECODER
 from runner.inputs.datasets.work import ask
 from runner.results.output.stored_rows import StoredRow

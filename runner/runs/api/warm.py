@@ -20,10 +20,10 @@ from runner.inputs.evaluators.program import program
 from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Programs, Sandboxes
 from runner.runs.store_references import prepare
-from sandboxes import event_loop
 from sandboxes.base import Limits
 from sandboxes.errors import SandboxError
 from sandboxes.guest.supervisor import clock
+from sandboxes.host import event_loop
 
 T = TypeVar("T")
 

@@ -16,11 +16,11 @@ from runner.core.errors import ExamplesError
 from runner.core.text import describe, list_names, printable, read_bounded, suggestion, whole
 from runner.core.types import Case, ErrorKind, Evaluator, Finite, InputMapping
 from runner.engine.scoring.diff import TOLERANCE
-from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats.column_values import RowError
+from runner.inputs.datasets.formats.json_array import array_rows, object_rows
+from runner.inputs.datasets.formats.signatures import SAMPLE, json_kind
 from runner.inputs.datasets.ids import Ids
-from runner.inputs.datasets.json_array import array_rows, object_rows
 from runner.inputs.datasets.rows import Row, as_json, cases, columns, parse_json
-from runner.inputs.datasets.signatures import SAMPLE, json_kind
 from runner.inputs.evaluators.resolve import is_path
 from sandboxes.base import Language, Model
 

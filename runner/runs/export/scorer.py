@@ -18,7 +18,7 @@ from runner.engine.request import Scorer
 from runner.engine.scoring.summary import passes
 from runner.runs.api.warm import KeptRun, row_request
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _BOOLEAN = {"True": True, "False": False}
 

@@ -21,8 +21,8 @@ from sandboxes.cluster.files import WorkerFiles
 from sandboxes.cluster.member import last_line
 from sandboxes.cluster.worker import NAMESPACE, Activity
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.shield import finish
-from sandboxes.wording import DOOR
+from sandboxes.host.shield import finish
+from sandboxes.words.wording import DOOR
 
 _START = 120.0  # seconds for an actor to start
 _STOP = 5.0  # seconds for one to stop

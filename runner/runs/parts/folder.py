@@ -45,8 +45,8 @@ from runner.results.output.manifest import (
 from runner.results.output.resume import ANEW, change_error, changes, read_manifest, refuse_fewer
 from runner.runs.parts.types import FIGURES, IDS, PartFigures, PartPlan, WorkerGreeting
 from runner.runs.parts.work import read_figures
-from sandboxes.regular import read_regular
-from sandboxes.wording import Setting
+from sandboxes.host.regular import read_regular
+from sandboxes.words.wording import Setting
 
 _MARK = ".evalcell-mark"
 _PLAN = 1 << 30

@@ -12,9 +12,9 @@ from typing import cast
 from runner.core.errors import DatasetError
 from runner.core.text import printable, whole
 from runner.engine.request import PreparedRun
+from runner.inputs.datasets.formats.signatures import SAMPLE, json_kind, packing
 from runner.inputs.datasets.location import File, is_url, open_file
 from runner.inputs.datasets.rows import RowReading
-from runner.inputs.datasets.signatures import SAMPLE, json_kind, packing
 from runner.inputs.datasets.slices import Slice
 from runner.results.output.folder import MOST_PARTS, part_name
 from runner.runs.parts.scan import find_taken, own_ids

@@ -11,17 +11,17 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from runner.core.text import printable, whole
-from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.encodings import refuse_encoded
-from runner.inputs.datasets.formats import json_row, lines
+from runner.inputs.datasets.formats.column_values import RowError
+from runner.inputs.datasets.formats.encodings import refuse_encoded
+from runner.inputs.datasets.formats.parquet import ParquetRows
+from runner.inputs.datasets.formats.streams import as_utf8, beginning
+from runner.inputs.datasets.formats.text_rows import json_row, lines
 from runner.inputs.datasets.ids import KEY, Ids, key_of
 from runner.inputs.datasets.location import is_url, open_file
-from runner.inputs.datasets.parquet import ParquetRows
 from runner.inputs.datasets.row_columns import parse_column
 from runner.inputs.datasets.rows import own_id
 from runner.inputs.datasets.slices import Slice, in_range
-from runner.inputs.datasets.streams import as_utf8, beginning
 from runner.inputs.evaluators.column import Source, needed_column
 from runner.runs.parts.types import Count, CountTask, Look, LookTask
 

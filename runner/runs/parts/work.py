@@ -35,8 +35,8 @@ from runner.runs.parts.types import (
 from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Programs, Sandboxes
 from runner.runs.run import Run
-from sandboxes.regular import read_regular
-from sandboxes.shield import finish
+from sandboxes.host.regular import read_regular
+from sandboxes.host.shield import finish
 
 _FIGURES = 1 << 30  # bytes of the file, whatever it says
 

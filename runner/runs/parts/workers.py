@@ -16,9 +16,9 @@ from runner.runs.pool.frames import FrameError
 from runner.runs.pool.process import WorkerProcess
 from runner.runs.pool.types import WorkerLostError
 from sandboxes.cluster.files import read_files
-from sandboxes.cores import cores
-from sandboxes.env import choose_variables
-from sandboxes.shield import every, finish
+from sandboxes.host.cores import cores
+from sandboxes.host.env import choose_variables
+from sandboxes.host.shield import every, finish
 
 
 @asynccontextmanager

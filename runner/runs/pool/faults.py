@@ -18,7 +18,7 @@ from runner.core.errors import (
 from runner.core.text import printable
 from sandboxes.base import LOG, Model
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.wording import Message, Setting, setting_of
+from sandboxes.words.wording import Message, Setting, setting_of
 
 _MESSAGE = 8000  # characters; the longest of ours lists a dataset's columns
 

@@ -21,11 +21,11 @@ from runner.runs.pool.process import Job, WorkerProcess
 from runner.runs.pool.streams import RunStream, SegmentPaths
 from runner.runs.pool.types import LOCAL, PoolBusyError, PoolClosedError, PoolStatus, RunJob, RunPart, TryJob, TryReply
 from sandboxes.base import Problem, SandboxConfig
-from sandboxes.cores import cores
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.host.cores import cores
+from sandboxes.host.shield import every, finish
 from sandboxes.packages.settings import PYTHON, UV_VARIABLES, install_variables
 from sandboxes.registry import find
-from sandboxes.shield import every, finish
 
 WAITING = 64
 """Dry runs that are under way or wait; one more is refused."""

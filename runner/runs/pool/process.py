@@ -21,11 +21,11 @@ from runner.runs.pool.faults import error_of
 from runner.runs.pool.frames import FrameError, PoolFrame
 from runner.runs.pool.types import PoolClosedError, PoolStatus, WorkerLostError
 from sandboxes.base import LOG
-from sandboxes.child_process import Child, start
 from sandboxes.guest.supervisor import shortage
-from sandboxes.handle import own_handle
-from sandboxes.own_python import module_command
-from sandboxes.shield import begin, finish, wait_for
+from sandboxes.host.child_process import Child, start
+from sandboxes.host.handle import own_handle
+from sandboxes.host.own_python import module_command
+from sandboxes.host.shield import begin, finish, wait_for
 
 _MODULE = "runner.runs.pool.worker.serve"
 _START = 120.0  # seconds to import what it needs, on a machine that is busy

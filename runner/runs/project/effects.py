@@ -13,10 +13,10 @@ from runner.inputs.datasets.location import is_url
 from runner.runs.project.load import ProjectFile
 from runner.runs.project.suite import SuitePart
 from runner.runs.project.types import Settings
-from sandboxes.env import file_variables
 from sandboxes.errors import SandboxError, UnsupportedConfigError
+from sandboxes.host.env import file_variables
 from sandboxes.registry import find
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _SHOWN = 4096
 """Characters of a path: all that a system takes."""

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from runner.core.errors import InputError
 from runner.core.text import describe, printable, suggestion, whole
 from runner.runs.project.types import Columns, NamedDataset, Project, Settings
-from sandboxes.regular import read_regular
+from sandboxes.host.regular import read_regular
 
 FILE = "evalcell.toml"
 PYPROJECT = "pyproject.toml"

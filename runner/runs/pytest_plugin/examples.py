@@ -18,7 +18,7 @@ from runner.runs.api.run import check_examples
 from runner.runs.examples.check import ExampleResult
 from runner.runs.examples.load import Example, for_language, read_examples
 from sandboxes.errors import SandboxError, UnsupportedConfigError
-from sandboxes.regular import read_regular
+from sandboxes.host.regular import read_regular
 
 _TEXT = 300  # characters of a value that differs
 _NAME = 80  # characters of an example's id in the name of its test

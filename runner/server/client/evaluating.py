@@ -20,7 +20,7 @@ from runner.engine.scoring.shown_rows import ShownRows, Worst
 from runner.engine.scoring.tally import Tally
 from runner.inputs.call import as_mapping, with_whole_call
 from runner.inputs.datasets.dataset import SUFFIXES
-from runner.inputs.datasets.streams import COMPRESSION_SUFFIXES
+from runner.inputs.datasets.formats.streams import COMPRESSION_SUFFIXES
 from runner.inputs.evaluators.resolve import find_dataset, is_path
 from runner.results.store.errors import NotStoredError
 from runner.results.store.types import EvaluatorVersion

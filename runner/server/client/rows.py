@@ -13,8 +13,8 @@ from typing import Any, Self, Unpack
 from runner.core.errors import DatasetError
 from runner.core.settings import FileOptions
 from runner.engine.request import Rows
-from runner.inputs.datasets.column_values import RowError
 from runner.inputs.datasets.dataset import open_dataset, refuse_irregular
+from runner.inputs.datasets.formats.column_values import RowError
 from runner.inputs.datasets.frames import FrameRows, frame_rows
 from runner.inputs.datasets.not_rows import refuse_what_has_no_rows
 from runner.inputs.datasets.rows import RowReading, as_json

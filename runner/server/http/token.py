@@ -10,7 +10,7 @@ from pathlib import Path
 from runner.core.errors import InputError
 from runner.core.text import printable
 from sandboxes.cache import private_dir
-from sandboxes.owner import is_ours
+from sandboxes.host.owner import is_ours
 from sandboxes.remote.ledger import VARIABLE as STATE
 
 VARIABLE = "EVALCELL_TOKEN"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from runner.core.errors import DatasetError
-from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats.column_values import RowError
 from runner.inputs.datasets.rows import DECODER
 from runner.inputs.datasets.work import ask
 from runner.results.output.parquet_writer import ParquetWriter

@@ -28,7 +28,7 @@ from runner.results.store.errors import (
 from runner.runs.pool.types import PoolBusyError, PoolClosedError, WorkerLostError
 from runner.server.service.types import ProblemDetails, line
 from sandboxes.errors import SandboxError, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.wording import setting_of
+from sandboxes.words.wording import setting_of
 
 TYPES = "/problems/"
 """Where a server explains its types."""

@@ -22,7 +22,7 @@ from runner.server.service.types import RecognisedFile, SandboxFit, ScriptCheck,
 from sandboxes.base import Language, Problem, SandboxConfig
 from sandboxes.errors import SandboxError, UnsupportedConfigError
 from sandboxes.registry import backends, find
-from sandboxes.wording import settings_of
+from sandboxes.words.wording import settings_of
 
 _PLACE = re.compile(r":(\d+)(?::(\d+))?:\s")
 _name = partial(slugify, otherwise="evaluator")

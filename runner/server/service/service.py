@@ -19,7 +19,7 @@ from runner.core import tracing
 from runner.core.errors import DatasetError, EvaluatorError, InputError
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
-from runner.inputs.datasets.unnest import write_as_utf8, write_rows
+from runner.inputs.datasets.formats.unnest import write_as_utf8, write_rows
 from runner.inputs.evaluators.load import HowRead, parse_evaluator
 from runner.results.store.names import split_file_name
 from runner.results.store.store import Store
@@ -42,7 +42,7 @@ from runner.server.service.types import (
     ScriptCheck,
 )
 from sandboxes.base import Language, SandboxConfig
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 _ANY = "def evaluate(output):\n    return output\n"
 _OWN_NAME = re.compile(r"(?<=[ \"'])rows\.(?=\w)")

@@ -21,7 +21,7 @@ from sandboxes.remote.daytona import shell
 from sandboxes.remote.http import ProviderClient, address, document, retry_after, text
 from sandboxes.remote.provider import BusyError, FullError, GoneError, Machine, RefusedError, UnreachableError
 from sandboxes.remote.sandbox import RemoteSandbox
-from sandboxes.text import clean
+from sandboxes.words.text import clean
 
 _GRACE = 30.0  # seconds for the service to end a command after its timeout, and to report it
 

@@ -17,7 +17,7 @@ from typing import Any
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote import provider as base
 from sandboxes.remote.provider import GoneError, ProviderError, RefusedError, UnreachableError
-from sandboxes.text import clean
+from sandboxes.words.text import clean
 
 HOW = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET to a token from modal.com/settings/tokens, here or in an env-file"
 

@@ -163,7 +163,7 @@ def test_a_script_that_changes_the_part_beside_it_fakes_no_other_row(tmp_path: P
 
 def test_a_script_of_our_own_imports_nothing_of_dialects(tmp_path: Path) -> None:
     code = (
-        "import sys, runner.cli.commands.run, runner.inputs.evaluators.load as load\n"
+        "import sys, runner.cli.commands.score.run, runner.inputs.evaluators.load as load\n"
         "load.read_evaluator(sys.argv[1])\n"
         "rooms = ('runner.inputs.evaluators.foreign', 'sandboxes.cluster.sandbox')\n"
         "print([name for name in sys.modules if name.startswith(rooms)])\n"

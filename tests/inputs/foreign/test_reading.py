@@ -13,7 +13,7 @@ import pytest
 from runner.core.errors import EvaluatorError
 from runner.core.types import Continuous, Evaluator, Freeform
 from runner.inputs.evaluators.load import parse_evaluator
-from runner.inputs.evaluators.returns import return_notes
+from runner.inputs.evaluators.python.returns import return_notes
 from sandboxes.guest.foreign.braintrust import wrap
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from runner.core.errors import DatasetError
 from runner.inputs.datasets.dataset import open_dataset
-from runner.inputs.datasets.formats import BLANKS
+from runner.inputs.datasets.formats.text_rows import BLANKS
 from runner.server.service.service import Service
 from tests.server.http.live import Live
 from tests.server.http.served import PATIENCE, Served

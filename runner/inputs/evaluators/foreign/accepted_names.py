@@ -13,7 +13,7 @@ from runner.inputs.evaluators.foreign.javascript import read_javascript
 from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, maker_of, read_python
 from runner.inputs.evaluators.foreign.reads import keys_of, mentions
 from runner.inputs.evaluators.foreign.types import DATA
-from runner.inputs.evaluators.python_signature import FunctionNode
+from runner.inputs.evaluators.python.signature import FunctionNode
 
 PARTS: dict[str, tuple[str, ...]] = {
     "promptfoo": ("vars", "providerResponse", "context"),

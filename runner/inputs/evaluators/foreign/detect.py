@@ -10,7 +10,7 @@ from runner.inputs.evaluators.foreign.module import ScriptModule, SeveralError, 
 from runner.inputs.evaluators.foreign.registry import every, find
 from runner.inputs.evaluators.foreign.types import DATA, INLINE, DialectMatch, ForeignDialect
 from sandboxes.base import Language
-from sandboxes.wording import Setting
+from sandboxes.words.wording import Setting
 
 
 class DialectReading(NamedTuple):

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterator
 from runner.core.errors import EvaluatorError
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, is_reference, plain_name
-from runner.inputs.evaluators.entries import python_entries, which
 from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule, read_python
 from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
 from runner.inputs.evaluators.foreign.summaries import takes_lists
-from runner.inputs.evaluators.python_signature import CallableNode, expression, key_of, parse
+from runner.inputs.evaluators.python.entries import python_entries, which
+from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of, parse
 
 _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
@@ -221,7 +221,7 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
     if lists and name == NAME and required[0] == "dataset":
         raise EvaluatorError(_of_a_file(text, where, required))
     if lists:
-        from runner.inputs.evaluators.row_values import place_of_rows
+        from runner.inputs.evaluators.python.row_values import place_of_rows
 
         place = place_of_rows(read_python(text, where), name, required)
         words = [_word(one) for one in required]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, whole
 from runner.core.types import Parameter
-from runner.inputs.evaluators.entries import callers_of, python_entries, refuse_unmade
 from runner.inputs.evaluators.entrypoint import naming
-from runner.inputs.evaluators.python_signature import (
+from runner.inputs.evaluators.python.entries import callers_of, python_entries, refuse_unmade
+from runner.inputs.evaluators.python.signature import (
     CallableNode,
     FunctionNode,
     definitions,

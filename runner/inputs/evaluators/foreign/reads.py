@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, read_python
-from runner.inputs.evaluators.python_signature import (
+from runner.inputs.evaluators.python.signature import (
     CallableNode,
     FunctionNode,
     empty,

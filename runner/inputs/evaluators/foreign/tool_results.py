@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from runner.inputs.evaluators.foreign.module import ScriptModule, dotted_name, imports_inside
-from runner.inputs.evaluators.python_signature import CallableNode, FunctionNode, own_nodes
+from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, own_nodes
 
 RESULTS = {
     "Evaluation": {"langfuse": "langfuse"},

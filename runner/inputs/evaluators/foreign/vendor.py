@@ -13,7 +13,6 @@ from packaging.utils import canonicalize_name
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable
 from runner.core.types import Evaluator, Parameter
-from runner.inputs.evaluators.entries import callers_of, is_abstract
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     Class,
@@ -31,8 +30,9 @@ from runner.inputs.evaluators.foreign.module import (
 from runner.inputs.evaluators.foreign.reads import asks, case_reads, keywords, mentions, reached_nodes, reads
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row, row_by_name
 from runner.inputs.evaluators.header import read_header
-from runner.inputs.evaluators.python_signature import FunctionNode, parse
-from sandboxes.wording import Setting
+from runner.inputs.evaluators.python.entries import callers_of, is_abstract
+from runner.inputs.evaluators.python.signature import FunctionNode, parse
+from sandboxes.words.wording import Setting
 
 _GOLD = ("reference", "expected", "expected_output", "ground_truth", "target")
 """Parameters that a function needs, although they have a default, where it asks nowhere whether they are there."""

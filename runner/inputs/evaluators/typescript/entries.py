@@ -12,9 +12,9 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable, suggestion
 from runner.core.types import Aggregate
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
-from runner.inputs.evaluators.entries import Entry, which, with_reference
 from runner.inputs.evaluators.entrypoint import NAME, RESULTS, naming
-from runner.inputs.evaluators.python_signature import Signature
+from runner.inputs.evaluators.python.entries import Entry, which, with_reference
+from runner.inputs.evaluators.python.signature import Signature
 from runner.inputs.evaluators.typescript.members import (
     CALLABLE_KINDS,
     DEFAULT,

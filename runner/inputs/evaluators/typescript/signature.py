@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import describe, list_names, point_at, printable, suggestion, whole
 from runner.core.types import Aggregate, Parameter
-from runner.inputs.evaluators.beside import is_beside
 from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, RESULTS
-from runner.inputs.evaluators.python_signature import ALONE, NoFunctionError, Signature
+from runner.inputs.evaluators.python.beside import is_beside
+from runner.inputs.evaluators.python.signature import ALONE, NoFunctionError, Signature
 from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of
 from runner.inputs.evaluators.typescript.object_type import (
     Members,

@@ -29,9 +29,9 @@ from runner.runs.pool.types import PoolStatus, RunJob, RunSegment, RunStarted
 from runner.runs.pool.worker.dry_run import check_script, try_rows
 from runner.runs.pool.worker.runs import RunTask
 from runner.runs.pool.worker.warm import BYTES, Programs, Sandboxes
-from sandboxes import event_loop
 from sandboxes.base import LOG, SandboxConfig
 from sandboxes.guest.supervisor import procfs
+from sandboxes.host import event_loop
 from sandboxes.json_text import writer
 
 _PROGRESS = 0.2  # seconds between two words on how far a part is

@@ -8,8 +8,8 @@ from typing import Any
 
 from runner.runs.pool.worker.warm import Party, ProgramLease, Sandboxes, SandboxLease
 from sandboxes.base import Call, Execution, GroupedProgram, Limits, Problem, Program, Sandbox, Script
-from sandboxes.cores import cores
 from sandboxes.errors import SandboxError, SandboxLostError, UnsupportedConfigError
+from sandboxes.host.cores import cores
 
 Look = Callable[[Call, Execution], None]
 """Sees each call with its execution; the later one counts where a call was run twice."""

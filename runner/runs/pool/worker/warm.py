@@ -12,9 +12,9 @@ from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sandboxes.base import LOG, Limits, Program, Sandbox, Script
-from sandboxes.cores import cores
+from sandboxes.host.cores import cores
+from sandboxes.host.shield import finish
 from sandboxes.registry import create
-from sandboxes.shield import finish
 
 IDLE = 300.0
 """Seconds after which a sandbox that nobody uses is closed."""

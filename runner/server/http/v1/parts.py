@@ -13,7 +13,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from runner.inputs.datasets.column_values import RowError
+from runner.inputs.datasets.formats.column_values import RowError
 from runner.inputs.datasets.rows import parse_json
 from runner.server.http.problems import MEDIA
 from runner.server.service.errors import KINDS, ServiceError

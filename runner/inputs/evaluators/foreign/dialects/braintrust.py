@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
-from runner.inputs.evaluators.entries import local_step
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
@@ -24,8 +23,9 @@ from runner.inputs.evaluators.foreign.module import (
 )
 from runner.inputs.evaluators.foreign.reads import needs
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
-from runner.inputs.evaluators.python_signature import expression
-from sandboxes.wording import Setting
+from runner.inputs.evaluators.python.entries import local_step
+from runner.inputs.evaluators.python.signature import expression
+from sandboxes.words.wording import Setting
 
 _ENTRY = "handler"
 _WORDS = {"input", "output", "expected", "metadata", "trace", "id", "tags"}

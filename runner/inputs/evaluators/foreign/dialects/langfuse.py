@@ -7,7 +7,6 @@ import re
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     PATTERN,
@@ -21,6 +20,7 @@ from runner.inputs.evaluators.foreign.module import (
 )
 from runner.inputs.evaluators.foreign.reads import needs, reads
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
+from runner.inputs.evaluators.python.entries import refuse_unmade
 
 PAGE = "evaluate"
 _RUN = "item_results"

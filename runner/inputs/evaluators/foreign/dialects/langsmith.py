@@ -9,7 +9,6 @@ from typing import Any
 from runner.core.text import list_names
 from runner.core.types import Evaluator, InputMapping, Parameter
 from runner.inputs.evaluators.column import BY_NAME
-from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.foreign.evidence import reads_object
 from runner.inputs.evaluators.foreign.guest import program
@@ -28,6 +27,7 @@ from runner.inputs.evaluators.foreign.module import (
 from runner.inputs.evaluators.foreign.reads import asks, keys, uses
 from runner.inputs.evaluators.foreign.summaries import takes_lists
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
+from runner.inputs.evaluators.python.entries import refuse_unmade
 
 PAGE = "perform_eval"
 _WORDS = ("inputs", "outputs", "reference_outputs")

@@ -11,7 +11,7 @@ from runner.inputs.evaluators.foreign.module import ScriptModule, maker_of, read
 from runner.inputs.evaluators.foreign.reads import asks, keys, keywords
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
 from runner.inputs.evaluators.foreign.vendor import Vendor, packages_of, read_marked
-from runner.inputs.evaluators.python_signature import parameters
+from runner.inputs.evaluators.python.signature import parameters
 
 _TITLE = "a Phoenix evaluator"
 _EVALS = Vendor(

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column import BY_NAME
-from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import (
     ModuleFunction,
@@ -17,6 +16,7 @@ from runner.inputs.evaluators.foreign.module import (
 )
 from runner.inputs.evaluators.foreign.reads import keywords, uses
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect
+from runner.inputs.evaluators.python.entries import refuse_unmade
 
 _GIVEN = ("completions", "prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
 """What a trainer gives beside the columns of its dataset."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from runner.core.types import Parameter
-from runner.inputs.evaluators.entries import refuse_unmade
 from runner.inputs.evaluators.foreign.guest import program
 from runner.inputs.evaluators.foreign.module import ScriptModule, only
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect
+from runner.inputs.evaluators.python.entries import refuse_unmade
 
 _ENTRY = "compute_score"
 _ROLES = {"solution_str": "output", "ground_truth": "reference"}

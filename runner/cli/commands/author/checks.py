@@ -1,0 +1,81 @@
+"""`check`, `test` and `parity`: their options."""
+
+from __future__ import annotations
+
+import click
+
+from runner.cli import options
+from runner.cli.exit_codes import epilog
+
+
+@click.command(
+    short_help="Show how a script would be run, and try it on three rows.",
+    cls=options.HeadingCommand,
+    epilog=epilog("a type error"),
+)
+@options.evaluator("script", required=False)
+@options.dataset("dataset", required=False)
+@options.settings("evalcell check")
+@options.calls("author.check.check")
+def check() -> None:
+    """
+    Show how SCRIPT would be run, and try it on the first 3 rows of DATASET.
+
+    Without DATASET the script is not run.
+    """
+
+
+@click.command(
+    short_help="Try a script on worked examples.",
+    cls=options.HeadingCommand,
+    epilog="Exit codes: 0 all examples passed; 1 some failed; 2 wrong usage, such as a line of EXAMPLES that cannot be "
+    "used; 3 no verdict; 130 interrupted.",
+)
+@options.evaluator("script")
+@options.dataset("examples", required=False)
+@options.settings("evalcell test")
+@options.print_options
+@options.verbose
+@options.calls("author.examples.test")
+def test() -> None:
+    """
+    Try SCRIPT on worked examples, and show where its results differ.
+
+    EXAMPLES is a .jsonl file. The default is NAME.cases.jsonl beside the script NAME.py, else cases.jsonl beside
+    it, or the template's own examples. Each line is a row with its expected result:
+
+    \b
+    {"output": "a", "reference": "a", "expected": {"score": 1, "label": "same"}}
+
+    Only the keys of `expected` are compared: label, score (to 1e-9, or to the row's `tolerance`), explanation,
+    outcome, and for a failure its kind and a part of its message. `set` and `map` give the script's parameters
+    values and paths for that row.
+    """
+
+
+@click.command(
+    short_help="Compare the results of a script in several sandboxes.",
+    cls=options.HeadingCommand,
+    epilog="Exit codes: 0 all rows agree; 1 some differ; 2 wrong usage; 3 no verdict, for example because nothing was "
+    "scored; 130 interrupted.",
+)
+@options.evaluator("evaluator")
+@options.dataset("dataset")
+@options.settings("evalcell parity")
+@options.tolerance
+@options.other
+@options.twice
+@options.sandboxes
+@options.print_options
+@options.calls("score.parity.parity")
+def parity() -> None:
+    """
+    Run EVALUATOR on DATASET in several sandboxes, and show the rows whose results differ.
+
+    If a template has several languages, each sandbox runs the first one that it supports. --other compares two
+    scripts: the first --sandbox runs EVALUATOR, the last one runs the other. Without --sandbox, each script runs
+    in the sandbox that fits it. --twice shows which rows do not repeat: 0 rows should differ.
+
+    DATASET is a file, `demo`, or `cases` for the worked examples of `evalcell test`. Outcome, label, score,
+    explanation and the kind of an error must agree; error messages may differ.
+    """

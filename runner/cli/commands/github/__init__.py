@@ -1,0 +1,1 @@
+"""The command for a pull request on GitHub."""

@@ -1,0 +1,1 @@
+"""Commands for what is kept: evaluators, datasets, runs."""

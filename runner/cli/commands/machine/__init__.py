@@ -1,0 +1,1 @@
+"""Commands for this machine, its cache, and machines of others."""

@@ -1,0 +1,68 @@
+"""`compare`: its options."""
+
+from __future__ import annotations
+
+import click
+
+from runner.cli import options
+from runner.cli.option_groups import option, several
+from runner.core.settings import COMPARED
+
+_printed = several(
+    option("Results", "--json", "as_json", is_flag=True, help="Print the comparison as one JSON object only."),
+    option("Results", "-q", "--quiet", is_flag=True, help="Print nothing but errors."),
+)
+
+_runs = click.argument("sources", nargs=-1, metavar="SOURCES...")
+
+_compared = several(
+    option(
+        COMPARED,
+        "--direction",
+        type=click.Choice(["maximize", "minimize"]),
+        help="Which scores are better.  [default: by the results, or the template]",
+    ),
+    option(COMPARED, "--evaluator", metavar="SCRIPT", help="Take it from this evaluator's header."),
+    option(COMPARED, "--by", metavar="COLUMN", help="Figures also by the values of a kept column."),
+    option(COMPARED, "--cluster", metavar="COLUMN", help="Rows with the same value are not independent."),
+    option(COMPARED, "--ignore-input", is_flag=True, help="Pair rows by id alone, whatever their input."),
+    option(COMPARED, "--strict", is_flag=True, help="Exit with 3 if anything does not pair, or is another."),
+    option(
+        COMPARED,
+        "--tolerance",
+        type=click.FloatRange(0, 1e300, max_open=True),
+        metavar="D",
+        help="A mean that is worse by up to D is no worse.",
+    ),
+)
+
+_ALLOWED = {
+    "max_failed": "How many pairs may fail or be lost; with more, the gate exits with 3.  [default: none]",
+    "max_abstained": "How many may abstain in the new run; with more, it exits with 3.  [default: as in the base]",
+}
+
+_EPILOG = (
+    "The verdict is by Student's 95% interval on the mean difference of the pairs. better: all of it is above 0, and "
+    "10 rows or more changed. no worse: all of it is within the tolerance. worse: all of it is beyond. not enough "
+    "evidence: anything else. Exit codes: 0 done; 1 it is worse (with --fail-if-worse); 2 wrong usage; 3 no verdict: "
+    "not enough evidence (with --fail-if-worse), or nothing to compare; 130 interrupted."
+)
+
+
+@click.command(short_help="Tell whether a new run is better than a base.", cls=options.HeadingCommand, epilog=_EPILOG)
+@_runs
+@options.settings("evalcell compare", **_ALLOWED)
+@_compared
+@_printed
+@options.calls("results.compare.compare")
+def compare() -> None:
+    """
+    Tell whether a new run is better than a base: better, no worse, worse, or not enough evidence.
+
+    With two SOURCES, BASE NEW, each is a results file (.jsonl, .json, .csv or .parquet), a run's folder, or a run of
+    the store: its id, or `latest`. With three, EVALUATOR BASE_DATASET NEW_DATASET, both datasets are scored first, in
+    one sandbox.
+
+    Rows pair by id, and by a hash of what the evaluator was given beside the output. What does not pair is named
+    and counted. To see outputs side by side, run with --keep all.
+    """

@@ -1,0 +1,1 @@
+"""Files as rows, format by format."""

@@ -1,0 +1,1 @@
+"""Paths into a row, as RFC 9535 has them."""

@@ -1,0 +1,1 @@
+"""What a Python script's text tells, without running it."""

@@ -1,0 +1,93 @@
+"""What a Python script does when it is loaded that is no part of judging a row: it trains, downloads, calls `main`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import printable
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.python.signature import CallableNode, expression, names_of, own_nodes, parse
+from sandboxes.words.wording import Setting
+
+_MARKS = re.compile(r"Trainer\b|\bload_dataset\b|\bfrom_pretrained\b|\b(snapshot|hf_hub)_download\b|\bevaluate\.load\b")
+_DOWNLOADS = {"load_dataset", "from_pretrained", "snapshot_download", "hf_hub_download", "evaluate.load"}
+
+
+class _Step(NamedTuple):
+    line: int
+    does: str
+    """What the line does, in words."""
+    trains: bool = False
+
+
+def refuse_training(evaluator: Evaluator, where: str, network: bool) -> None:
+    """
+    Raise EvaluatorError for a script that trains a model when it is loaded, or downloads without a network.
+
+    `network` is also true where files of the caller's may take its place.
+    """
+    if evaluator.language != "python" or evaluator.is_inline or not _MARKS.search(evaluator.source):
+        return
+    steps = list(_steps(parse(evaluator.source, where).body))
+    if (first := next((one for one in steps if one.trains), None)) is not None:
+        why = f"this line {first.does} whenever the script is loaded: it is a training script"
+    elif steps and not network:
+        first = steps[0]
+        why = f"this line {first.does} when the script is loaded, and a script has no network unless "
+        why += f"{Setting('sandbox.network', True)} opens it"
+    else:
+        return
+    name = printable(evaluator.entry or evaluator.called, 60)
+    raise EvaluatorError(
+        f"{where}:{first.line}: {why}; copy `{name}`, with what it uses, into a file of its own and run that, or move "
+        'such lines, and the imports that they alone need, below `if __name__ == "__main__":`'
+    )
+
+
+@lru_cache(8)  # each row that fails so asks
+def main_hint(source: str, traceback: str) -> str:
+    """Return a hint for a script that does not load: the line where it calls a function such as `main()`, and fails."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    own = {name for name, node in names_of(body).items() if isinstance(node, CallableNode)}
+    for node in body:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = [one.func.id for one in _calls(node) if isinstance(one.func, ast.Name) and one.func.id in own]
+            if called and (not traceback or f"line {node.lineno}, in <module>" in traceback):
+                return (
+                    f"line {node.lineno} calls `{printable(called[0], 60)}` whenever the script is loaded: put it "
+                    'below `if __name__ == "__main__":`'
+                )
+    return ""
+
+
+def _steps(body: list[ast.stmt]) -> Iterator[_Step]:
+    """What its top level surely does: not what a condition or a `try` may keep it from."""
+    own, trainers = names_of(body), set[str]()
+    for node in body:
+        if isinstance(node, CallableNode | ast.ClassDef | ast.If | ast.Try):
+            continue
+        for call in _calls(node):
+            name = expression(call.func)
+            last = name.rpartition(".")[2]
+            if name in own and isinstance(own[name], CallableNode | ast.ClassDef):
+                continue
+            if last.endswith("Trainer"):
+                if isinstance(node, ast.Assign):
+                    trainers |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+                yield _Step(call.lineno, f"makes a `{printable(last, 60)}`", True)
+            elif last == "train" and name.rpartition(".")[0] in trainers:
+                yield _Step(call.lineno, "trains a model", True)
+            elif last in _DOWNLOADS or name in _DOWNLOADS:
+                yield _Step(call.lineno, f"downloads by `{printable(name, 60)}`")
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (one for one in own_nodes([node]) if isinstance(one, ast.Call))

@@ -1,0 +1,544 @@
+"""What a script defines that can be called for a row, and which of it likely scores one. Nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from runner.core.errors import EvaluatorError
+from runner.core.text import list_names, printable, suggestion, whole
+from runner.core.types import Parameter
+from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS, REFERENCES, is_answer, plain_name
+from runner.inputs.evaluators.entrypoint import AGGREGATE, naming
+from runner.inputs.evaluators.python.signature import (
+    DEFINE,
+    CallableNode,
+    FunctionNode,
+    Signature,
+    aggregate_of,
+    empty,
+    key_of,
+    keywords,
+    names_of,
+    own_nodes,
+    parameters,
+    parse,
+)
+
+_SCORES = re.compile(
+    r"scor|grad|eval|reward|metric|accura|exact|match|correct|judg|check|similar|verif|compar|equal|equiv|assess|rouge|"
+    r"bleu|dist|overlap|precision|recall|ndcg|"
+    r"(^|_)(f1|em|wer|cer|iou|same|mrr|map|dcg|hit|hits|auc|mae|mse|rmse|cider|meteor|chrf|pass)(_|$)",
+    re.IGNORECASE,
+)
+_HELPS = re.compile(
+    r"(load|read|parse|extract|normali[sz]e|clean|get|make|build|create|format|strip|remove|token|main|save|write|print"
+    r"|log|convert|to|test|run|setup|init|download|fetch|preprocess|postprocess|fix|split|find|set|add|list|reset|update|configure|unregister)"
+    r"(_|$|(?=[A-Z]))"
+)
+_USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", "accuracy")
+"""Names that people give the function that is called from outside."""
+_MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
+_NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|results|file|path|fn|func)$")
+"""Parameters that no row can give: functions, files, and sums that are added to."""
+_MOST = 5
+_HOPS = 20
+
+
+class Entry(NamedTuple):
+    """A function, or what else can be called: a method, an instance with `__call__`, what a call makes."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    accepts_any: bool = False
+    line: int = 1
+    docstring: str = ""
+    callers: frozenset[str] = frozenset()
+    """What else in the script calls it."""
+    makes: bool = False
+    """True if it returns a function."""
+    keys: tuple[str, ...] = ()
+    """What it reads of its one required parameter: then that is the row, as an object."""
+    expression: str = ""
+    """The expression that makes it, where its name alone does not: `Scorer().score`."""
+    scores: bool = True
+    """False for what surely scores no row: it returns nothing, or others are exported and it is not."""
+    step: str = ""
+    """Of one that makes an object: what to write to call a function of that."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the parameters that have no default."""
+        return tuple(one.name for one in self.parameters if one.required)
+
+    @property
+    def words(self) -> str:
+        """As people write it: `score(prediction, target)`."""
+        return f"{self.name}({', '.join([*self.required, *(['**…'] if self.accepts_any else [])])})"
+
+
+def likely(entries: Iterable[Entry]) -> list[Entry]:
+    """Return those that likely score a row, the likeliest first; a helper, a factory or a loader is none."""
+    found = {one: points for one in entries if (points := _points(one)) > 0}
+    names = {one.name for one in found}
+    # What another of them calls is a step of it.
+    return sorted(found, key=lambda one: (bool(one.callers & names) and not _of_row(one), -found[one]))
+
+
+def _points(entry: Entry) -> int:
+    """How likely it is that it scores a row; 0 for what does not."""
+    last = entry.name.rpartition(".")[2]
+    required = len(entry.required)
+    if last.startswith("_") or entry.makes or not entry.scores or not entry.parameters or required > _MOST:
+        return 0
+    if any(_NO_VALUE.search(name) for name in entry.required):
+        return 0
+    own = [one.name for one in entry.parameters if one.required or not entry.accepts_any]
+    names = [plain_name(one) for one in (*own, *entry.keys)]
+    scores = _SCORES.search(entry.name) is not None or _SCORES.search(plain_name(last)) is not None
+    roles = (any(name in OUTPUTS for name in names), any(name in REFERENCES - OUTPUTS for name in names))
+    points = (
+        (last in _USUAL)
+        - ("." in entry.name or bool(entry.expression))
+        + 3 * roles[0]
+        + 2 * roles[1]
+        + 3 * scores
+        + (required in (2, 3))
+        + any(name in INPUTS for name in names)
+    )
+    judges = scores and ("." not in entry.name or any(roles))
+    helps = _MAKES.match(last) is not None or (_HELPS.match(last) is not None and not judges)
+    return max(0, points - 4 * helps - 3 * (bool(entry.callers) and not _of_row(entry))) if points > 1 else 0
+
+
+def _of_row(entry: Entry) -> bool:
+    """Whether it reads a row's outputs or references as keys: what goes through all rows calls it for each."""
+    return bool(entry.keys) and any(
+        plain_name(one) in OUTPUTS | REFERENCES for one in (*(own.name for own in entry.parameters), *entry.keys)
+    )
+
+
+def which(entries: Sequence[Entry], where: str) -> str:
+    """
+    Return the end of a message: what the script defines, the likeliest first, and how to name it.
+
+    Nothing of nothing.
+    """
+    best = likely(entries)
+    if not best:
+        some = [one for one in entries if _may_score(one)]
+        steps = [one.step for one in entries if one.step and one.scores][:2]
+        words = f"if {list_names([one.words for one in some], 4)} scores a row, name it, such as " if some else ""
+        return "; ".join([*steps, *([words + naming(where, some[0].name)] if some else [])])
+    first = best[0].name
+    step = f'{naming(where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
+    if len(best) == 1:
+        return f"`{best[0].words}` likely scores a row: name it, {step}"
+    return f"{list_names([one.words for one in best], 4)} likely score a row: name the one to run, such as {step}"
+
+
+def judging(entries: Iterable[Entry]) -> list[Entry]:
+    """Return those that judge by their names, whatever they take; else the only one that there is."""
+    some = [one for one in entries if one.scores and one.required and not one.makes and not one.callers]
+    some = [one for one in some if one.name[0] != "_" and not _MAKES.match(one.name)]
+    return [one for one in some if _SCORES.search(one.name)] or some[: len(some) == 1]
+
+
+def _may_score(entry: Entry) -> bool:
+    """Whether it takes two things or more that a row may have, and no name says that it does anything else."""
+    last = entry.name.rpartition(".")[2]
+    few = 1 < len(entry.required) <= _MOST and not any(map(_NO_VALUE.search, entry.required))
+    return few and entry.scores and not (entry.makes or entry.callers or last.startswith("_") or _MAKES.match(last))
+
+
+def fitting(entries: Iterable[Entry], columns: Collection[str]) -> list[Entry]:
+    """Return those of which a dataset has all parameters as columns, the likeliest to score a row first."""
+    fit = [
+        one
+        for one in entries
+        if one.scores
+        and not one.makes
+        and not one.name.rpartition(".")[2].startswith("_")
+        and {*one.required} <= {*columns}
+    ]
+    first = likely(fit)
+    return first + [one for one in fit if one not in first and len(one.required) > 1 and not one.callers]
+
+
+def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
+    """Return what the top level of a script defines that can be called, by name, in the order of the text."""
+    script = _Script(body)
+    found: dict[str, Entry] = {}
+    for name, node in script.names.items():
+        if isinstance(node, ast.ClassDef):
+            found |= script.of_class(node)
+        elif entry := script.entry(name, node):
+            found[name] = entry
+    callers = callers_of(script.names)
+    return {name: one._replace(callers=frozenset(callers.get(name, ()))) for name, one in found.items()}
+
+
+def local_step(body: list[ast.stmt], name: str | None = None) -> str:
+    """
+    Say what to do with a function that stands in another one: with this name, or one that likely scores a row.
+
+    Empty where there is none.
+    """
+    tops = names_of(body)
+    known = tops.keys() | {*dir(builtins)}
+    for top, outer in tops.items():
+        if not isinstance(outer, CallableNode | ast.ClassDef):
+            continue
+        methods = {id(one) for one in outer.body} if isinstance(outer, ast.ClassDef) else set()
+        nodes = [one for one in ast.walk(outer) if isinstance(one, FunctionNode) and one is not outer]
+        inner = [one for one in nodes if id(one) not in methods and name in (None, one.name)]
+        if name is None and isinstance(outer, CallableNode) and isinstance(made := _returned(outer), FunctionNode):
+            own_entry = _entry(made, parameters(made.args))._replace(name=made.name)
+            if any(plain_name(one.name) in OUTPUTS for one in own_entry.parameters) and _SCORES.search(top + made.name):
+                given = ", ".join(f"{one.name}=…" for one in parameters(outer.args) if one.required)
+                line = f"scorer = {top}({given})"
+                return f"`{printable(own_entry.words, 100)}`, which {top} makes: add `{line}` to the end of the script"
+            continue
+        entries = {one: _entry(one, parameters(one.args))._replace(name=one.name) for one in inner}
+        some = list(entries) if name is not None else [one for one in inner if _judges_locally(entries[one])]
+        if not some:
+            continue
+        node = some[0]
+        own = {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
+        own |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        own |= {one.name for one in ast.walk(node) if isinstance(one, FunctionNode | ast.ExceptHandler) and one.name}
+        own |= {
+            each.asname or each.name
+            for one in ast.walk(node)
+            if isinstance(one, ast.Import | ast.ImportFrom)
+            for each in one.names
+        }
+        read = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id not in own | known]
+        needs = f", with what it takes of that, {list_names(dict.fromkeys(read), 4)}," if read else ""
+        return (
+            f"`{printable(entries[node].words, 100)}` (line {node.lineno}) that is local to `{printable(top, 60)}`, "
+            f"and nobody but that can call it: copy it out{needs} to the top level of the script"
+        )
+    return ""
+
+
+def _judges_locally(entry: Entry) -> bool:
+    """Whether a function in another one is a scorer by its name and by what it takes."""
+    words = {plain_name(one) for one in entry.required}
+    return bool(likely([entry])) and bool(words & (OUTPUTS | {"run", "outputs"}))
+
+
+def callers_of(names: Mapping[str, ast.AST]) -> dict[str, set[str]]:
+    """Return, by name, the other functions and classes of the script that call it, or hand it on."""
+    found: dict[str, set[str]] = {}
+    for name, node in names.items():
+        if isinstance(node, CallableNode | ast.ClassDef):
+            for inside in {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & names.keys() - {name}:
+                found.setdefault(inside, set()).add(name)
+    return found
+
+
+class _Script:
+    """The top level of a script, by what its names stand for in the end."""
+
+    def __init__(self, body: list[ast.stmt]) -> None:
+        self.names = names_of(body)
+
+    def entry(self, name: str, node: ast.AST) -> Entry | None:
+        """What can be called by the name; None for what is none, or whose parameters cannot be seen."""
+        signed = self._signed(node)
+        makes = isinstance(node, CallableNode) and _returned(node) is not None
+        return None if signed is None else signed._replace(name=name, line=getattr(node, "lineno", 1), makes=makes)
+
+    def of_class(self, node: ast.ClassDef) -> dict[str, Entry]:
+        """The methods that can be called on an instance that is made without arguments, and the instance itself."""
+        methods = self.methods(node)
+        bare = not any(one.required for one in _own(methods["__init__"])) if "__init__" in methods else _is_bare(node)
+        abstract = is_abstract(methods.values())
+        bare = bare and not abstract
+        found = {}
+        for name, method in methods.items():
+            alone = _decorated(method, "staticmethod", "classmethod")
+            if (name.startswith("_") and name != "__call__") or not (bare or alone) or _decorated(method, "property"):
+                continue
+            whole = node.name if name == "__call__" else f"{node.name}.{name}"
+            made = f"{node.name}()" if bare else node.name
+            found[whole] = _entry(method, _own(method))._replace(
+                name=whole, expression=made if name == "__call__" else f"{made}.{name}"
+            )
+        if not found and not abstract and (step := _of_values(node, methods)):
+            found[node.name] = Entry(node.name, (), line=node.lineno, makes=True, step=step)
+        return found
+
+    def methods(self, node: ast.ClassDef, depth: int = 0) -> dict[str, FunctionNode]:
+        found: dict[str, FunctionNode] = {}
+        for base in node.bases:
+            above = self.names.get(base.id) if isinstance(base, ast.Name) else None
+            if isinstance(above, ast.ClassDef) and depth < _HOPS:
+                found |= self.methods(above, depth + 1)
+        return found | {one.name: one for one in node.body if isinstance(one, FunctionNode)}
+
+    def _signed(self, node: ast.AST, depth: int = 0) -> Entry | None:
+        """The signature of what stands there, as far as the text tells it."""
+        if depth > _HOPS:
+            return None
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                return _entry(node, parameters(node.args))
+            case ast.Name(id=name) if name in self.names:
+                return self._signed(self.names[name], depth + 1)
+            case ast.Attribute(value=ast.Call() as made, attr=method):
+                kind = self._made(made)
+                found = None if kind is None else self.methods(kind).get(method)
+                return None if found is None else _entry(found, _own(found))
+            case ast.Call(func=func, args=given):
+                return self._of_call(node, func, given, depth)
+        return None
+
+    def _of_call(self, node: ast.Call, func: ast.expr, given: list[ast.expr], depth: int) -> Entry | None:
+        if (kind := self._made(node)) is not None:
+            called = self.methods(kind).get("__call__")
+            return None if called is None else _entry(called, _own(called))
+        last = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+        if last == "partial" and given:
+            return _bound(self._signed(given[0], depth + 1), len(given) - 1, {one.arg for one in node.keywords})
+        factory = self.names.get(last) if isinstance(func, ast.Name) else None
+        if isinstance(factory, CallableNode) and (inner := _returned(factory)) is not None:
+            return self._signed(inner, depth + 1)
+        return None
+
+    def made_by(self, node: ast.AST | None) -> str:
+        """The class of the script whose method stands there, such as `Rouge(a, b).score`; empty for anything else."""
+        made = node.value if isinstance(node, ast.Attribute) else node
+        kind = self._made(made) if isinstance(made, ast.Call) else None
+        return "" if kind is None else kind.name
+
+    def _made(self, node: ast.Call) -> ast.ClassDef | None:
+        """The class of the script that a call makes an instance of."""
+        kind = self.names.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        return kind if isinstance(kind, ast.ClassDef) else None
+
+
+def _entry(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
+    docstring = "" if isinstance(node, ast.Lambda) else ast.get_docstring(node) or ""
+    every = (*own, *keywords(node))
+    return Entry("", every, node.args.kwarg is not None, node.lineno, docstring, keys=_keys(node, own))
+
+
+def _keys(node: CallableNode, own: tuple[Parameter, ...]) -> tuple[str, ...]:
+    """The keys that a function reads of its one required parameter."""
+    required = [one.name for one in own if one.required]
+    reads = [read for inner in ast.walk(node) if (read := key_of(inner)) is not None] if len(required) == 1 else []
+    return tuple(dict.fromkeys(key for value, key, _ in reads if isinstance(value, ast.Name) and value.id in required))
+
+
+def _own(method: FunctionNode) -> tuple[Parameter, ...]:
+    """A method's parameters without `self` or `cls`."""
+    return parameters(method.args)[0 if _decorated(method, "staticmethod") else 1 :]
+
+
+def _decorated(method: FunctionNode, *names: str) -> bool:
+    return any(isinstance(one, ast.Name) and one.id in names for one in method.decorator_list)
+
+
+def is_abstract(methods: Iterable[FunctionNode]) -> bool:
+    """
+    Say whether a class of these methods, with those above it, cannot be made: one of them is for others to define.
+    """
+    return any(ast.unparse(one).endswith("abstractmethod") for each in methods for one in each.decorator_list)
+
+
+def _of_values(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
+    """What to write for a class that takes a row's values when it is made, and judges them without any more."""
+    made = methods.get("__init__")
+    judges = [
+        name
+        for name, one in methods.items()
+        if _own(one) == () and (name == "__call__" or name[0] != "_") and _returned(one) is None
+    ]
+    required = [] if made is None else [one.name for one in _own(made) if one.required]
+    takes_row = [one for name, one in methods.items() if name[0] != "_" and any(p.required for p in _own(one))]
+    if made is None or not judges or not required or len(required) > _MOST or takes_row:
+        return ""
+    judges.sort(key=lambda name: (name != "__call__", _SCORES.search(name) is None))
+    lists = {_held(made).get(one, one) for method in methods.values() for one in _gone_through(method)} & {*required}
+    given = ", ".join(f"[{one}]" if one in lists else one for one in required)
+    call = "" if judges[0] == "__call__" else f".{judges[0]}"
+    own = f"{node.name}({', '.join(required)})"
+    text = (
+        f"the class `{own}` takes its values when it is made, and no column fills those: add `def "
+        f"evaluate({', '.join(required)}): return {node.name}({given}){call}()` to the script, and run that"
+    )
+    return f"{text}; it goes through lists of all rows, so each row is a list of one" if lists else text
+
+
+def _held(made: FunctionNode) -> dict[str, str]:
+    """By attribute, the parameter that a constructor keeps in it."""
+    found = {}
+    for one in ast.walk(made):
+        if (
+            isinstance(one, ast.Assign)
+            and isinstance(one.value, ast.Name)
+            and isinstance(one.targets[0], ast.Attribute)
+        ):
+            found[one.targets[0].attr] = one.value.id
+    return found
+
+
+def _gone_through(method: FunctionNode) -> set[str]:
+    """The attributes and parameters that a method goes through together with others, or by a number."""
+    found: set[str] = set()
+    for node in ast.walk(method):
+        match node:
+            case ast.Call(func=ast.Name(id="zip"), args=args):
+                over = args
+            case ast.Subscript(value=value, slice=ast.Name()):
+                over = [value]
+            case _:
+                continue
+        found |= {one.attr for one in over if isinstance(one, ast.Attribute)}
+        found |= {one.id for one in over if isinstance(one, ast.Name)}
+    return found
+
+
+def _is_bare(node: ast.ClassDef) -> bool:
+    """True for a class without `__init__` that is no dataclass with fields to give."""
+    fields = any(isinstance(one, ast.AnnAssign) and one.value is None for one in node.body)
+    return not (fields and any("dataclass" in ast.unparse(one) for one in node.decorator_list))
+
+
+def _bound(entry: Entry | None, places: int, names: set[str | None]) -> Entry | None:
+    """What is left of the parameters once a `partial` has given some."""
+    if entry is None or None in names:
+        return None
+    left = [
+        one.model_copy(update={"required": one.required and one.name not in names}) for one in entry.parameters[places:]
+    ]
+    return entry._replace(parameters=tuple(left))
+
+
+def _returned(node: CallableNode) -> ast.AST | None:
+    """The function that a factory returns; None for what is no factory."""
+    if isinstance(node, ast.Lambda):
+        return node.body if isinstance(node.body, ast.Lambda) else None
+    inner = {name: one for name, one in names_of(node.body).items() if isinstance(one, CallableNode)}
+    returns = [one for one in own_nodes(node.body) if isinstance(one, ast.Return)]
+    for value in (one.value for one in reversed(returns)):
+        if isinstance(value, ast.Lambda):
+            return value
+        if isinstance(value, ast.Name) and value.id in inner:
+            return inner[value.id]
+    return None
+
+
+def entries_of(text: str, where: str) -> dict[str, Entry]:
+    """Return what a script defines that can be called. Raises EvaluatorError for wrong syntax."""
+    return python_entries(parse(text, where).body)
+
+
+def signature_of(text: str, where: str, name: str) -> Signature:
+    """Return the signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
+    tree = parse(text, where)
+    script, entries = _Script(tree.body), python_entries(tree.body)
+    entry = entries.get(name)
+    if entry is None or entry.makes:
+        refuse_unmade(text, where, name)
+        raise EvaluatorError(_refusal(script, entries, name, where))
+    aggregate = aggregate_of(script.names.get(AGGREGATE))
+    docstring = whole(ast.get_docstring(tree) or entry.docstring)
+    node = script.names.get(name)
+    used, optional = None, set[str]()
+    if isinstance(node, CallableNode):
+        used, optional = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}, empty(node.args)
+    parameters = with_reference(entry.parameters, used, optional)
+    if not parameters and not entry.accepts_any:
+        kind = script.made_by(node)
+        step = entries[kind].step if kind in entries else ""
+        raise EvaluatorError(
+            f"{where}: `{printable(name, 60)}()` takes nothing of a row, so that all rows would have one score; "
+            f"{step or which([*entries.values()], where) or DEFINE}"
+        )
+    return Signature(parameters, entry.accepts_any, docstring, aggregate=aggregate)
+
+
+def with_reference(
+    parameters: tuple[Parameter, ...], used: Collection[str] | None, empty: Collection[str] = ()
+) -> tuple[Parameter, ...]:
+    """
+    Return the parameters, of which a reference that may be left out is required where the function uses it.
+
+    Without it a function that was not written for evalcell would score all rows by nothing, without a word. `empty`:
+    those with a default of nothing, of which a name such as `ref_answer` is enough.
+    """
+    known = [one for one in parameters if plain_name(one.name) in REFERENCES - OUTPUTS]
+    known = known or [one for one in parameters if is_answer(one.name) and (one.required or one.name in empty)]
+    if len(known) != 1 or known[0].required or (used is not None and known[0].name not in used):
+        return parameters
+    return tuple(one.model_copy(update={"required": True}) if one is known[0] else one for one in parameters)
+
+
+def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) -> str:
+    """Why what was named cannot be called for a row, and what to do."""
+    word, first = printable(name, 60), name.partition(".")[0]
+    node = script.names.get(first)
+    own = f"give what it makes a name in the script, such as `scorer = {printable(first, 60)}(…)`, and name that"
+    if name in entries and entries[name].step:
+        return f"{where}: {entries[name].step}"
+    if name in entries:
+        return f"{where}: `{entries[name].words}` makes a function; {own}: {naming(where, 'scorer')}"
+    if isinstance(node, ast.ClassDef) and name == first:
+        methods = [one for one in entries.values() if one.name.startswith(f"{first}.")]
+        if methods:
+            return (
+                f"{where}: `{word}` is a class; name a method of it: "
+                f"{which(methods, where) or list_names(e.name for e in methods)}"
+            )
+        if is_abstract(script.methods(node).values()):
+            below = [
+                one for one, kind in script.names.items() if isinstance(kind, ast.ClassDef) and _extends(kind, first)
+            ]
+            step = f"name one that extends it: {list_names(below, 6)}" if below else "name a class that extends it"
+            return f"{where}: `{word}` is an abstract class, of which none can be made; {step}"
+        init = "needs arguments, or has no method that takes a row"
+        return f"{where}: `{word}` is a class that {init}; {own}: {naming(where, 'scorer')}"
+    if node is not None and first == name:
+        return (
+            f"{where}: the parameters of `{word}` cannot be seen without running the script; define "
+            f"`def evaluate(output, reference): return {word}(output, reference)`, as it is to be called"
+        )
+    found = which([*entries.values()], where) or f"it defines {list_names(entries, 6) or 'nothing that can be called'}"
+    return f"{where} has no function `{word}`{suggestion(name, entries)}; {found}"
+
+
+def _extends(kind: ast.ClassDef, name: str) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == name for base in kind.bases)
+
+
+def refuse_unmade(source: str, where: str, name: str | None) -> None:
+    """Refuse a method of a class that needs arguments: nothing can make what it is called on."""
+    first, dot, method = (name or "").partition(".")
+    if not dot:
+        return
+    tree = parse(source, where)
+    node = names_of(tree.body).get(first)
+    inside = node.body if isinstance(node, ast.ClassDef) else []
+    # What a method makes is judged by, and not the method: a tool's own reading says how to name it.
+    own = {one.name for one in inside if isinstance(one, FunctionNode) and _returned(one) is None}
+    entries = python_entries(tree.body)
+    if method in own and first in entries and entries[first].step:
+        raise EvaluatorError(f"{where}: {entries[first].step}")
+    if method in own and name not in entries:
+        made = f"{method} = {first}(…).{method}"
+        raise EvaluatorError(
+            f"{where}: `{first}` is a class that needs arguments, so that `{name}` cannot be called; make one in the "
+            f"script, at its end, `{made}`, and name that: {naming(where, method)}"
+        )
+
+
+def calling(source: str, name: str) -> str:
+    """Return the script with what is called under its name, on a line of its own where that has to be made."""
+    entry = python_entries(parse(source, name).body).get(name)
+    return source if entry is None or not entry.expression else f"{source}\nglobals()[{name!r}] = {entry.expression}\n"

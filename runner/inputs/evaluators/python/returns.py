@@ -1,0 +1,310 @@
+"""What a script in Python is seen to return without being run, where that is hardly what is meant."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from runner.core.types import Evaluator
+from runner.inputs.evaluators.python.signature import FunctionNode, definitions, expression, names_of, own_nodes, parse
+
+NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
+"""A number as text."""
+_VERDICT = re.compile(r"([\w.]+\.)?[tT]uple\[(bool|float|int), (Optional\[)?str\b")
+"""The annotation of a function that returns a verdict, and why."""
+_REASONS = ("explanation", "reason", "reasoning", "rationale", "comment", "message", "feedback")
+_BEGINNING = 40  # characters of an explanation by which it is known again
+_FORMATS = re.compile(r".*[eEfFgGdn%]")
+
+
+def return_notes(evaluator: Evaluator) -> list[str]:
+    """
+    Return what `evaluate` returns that is no score, or nothing, each with its line.
+
+    Empty for other tools' scripts.
+    """
+    if evaluator.language != "python" or evaluator.dialect is not None or not evaluator.evaluates:
+        return []
+    function = _called(evaluator)
+    if function is None:
+        return []
+    nodes = list(own_nodes(function.body))
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
+        return []
+    notes = []
+    returns = [node for node in nodes if isinstance(node, ast.Return)]
+    if bare := next((one for one in returns if one.value is None or _is_none(one.value)), None):
+        notes.append(f"line {bare.lineno} returns None, which fails its row; {_DECLINED}")
+    elif not _ends(function.body):
+        last = function.end_lineno
+        notes.append(
+            f"{evaluator.called} may end at line {last} without a `return`, which fails its row; return a score there"
+        )
+    if text := next((one for one in returns if one.value is not None and _is_text(one.value)), None):
+        notes.append(f"line {text.lineno} returns a number as text, which is a label and no score; return the number")
+    return notes
+
+
+class Swallow(NamedTuple):
+    """Where a script gives a score in place of an error."""
+
+    line: int
+    imports: tuple[tuple[int, str], ...]
+    """The lines of the same `try` that import what is not Python's own, each with the module."""
+    reason: str = ""
+    """What the explanation that it gives with the score begins with, as far as its text tells it."""
+
+
+def swallowed_errors(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
+    """
+    Return where a Python script gives a score or label in place of any exception, by that.
+
+    Of places that the function which is called reaches, if there are any: another one has not run.
+    """
+    if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
+        return {}
+    tree = parse(evaluator.source, evaluator.name)
+    names = names_of(tree.body)
+    reached, left = set[str](), [(evaluator.entry or evaluator.called).partition(".")[0]]
+    while left:
+        if (name := left.pop()) in names and name not in reached:
+            reached.add(name)
+            left += [one.id for one in ast.walk(names[name]) if isinstance(one, ast.Name)]
+    return _swallowed(names[name] for name in reached) or _swallowed([tree])
+
+
+def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:
+    found: dict[float | str, list[Swallow]] = {}
+    for block in (inner for node in nodes for inner in ast.walk(node) if isinstance(inner, ast.Try)):
+        imports = tuple(_imports(block.body))
+        for handler in block.handlers:
+            if handler.type is not None and not _is_broad(handler.type):
+                continue
+            for one in own_nodes(handler.body):
+                for value in _scores(one):
+                    places = found.setdefault(value, [])
+                    place = Swallow(getattr(one, "lineno", handler.lineno), imports, _reason(one))
+                    if place not in places:
+                        places.append(place)
+    return {value: sorted(places) for value, places in found.items()}
+
+
+def _pairs(node: ast.AST) -> list[tuple[Any, ast.AST]]:
+    """The names and values of a dict, or of a call."""
+    if isinstance(node, ast.Dict):
+        return [(getattr(key, "value", None), value) for key, value in zip(node.keys, node.values, strict=True)]
+    return [(one.arg, one.value) for one in node.keywords] if isinstance(node, ast.Call) else []
+
+
+def _reason(node: ast.AST) -> str:
+    """The beginning of the explanation in what a statement returns."""
+    for inner in ast.walk(node):
+        for name, value in _pairs(inner):
+            first = value.values[0] if isinstance(value, ast.JoinedStr) and value.values else value
+            if name in _REASONS and isinstance(first, ast.Constant) and isinstance(first.value, str):
+                return " ".join(first.value.split())[:_BEGINNING]
+    return ""
+
+
+def _imports(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
+    """The modules that these statements import, but those of Python itself."""
+    for node in own_nodes(body):
+        match node:
+            case ast.Import(names=names):
+                modules = [one.name for one in names]
+            case ast.ImportFrom(module=str(module), level=0):
+                modules = [module]
+            case _:
+                continue
+        tops = [module.partition(".")[0] for module in modules]
+        yield from ((node.lineno, top) for top in tops if top not in sys.stdlib_module_names)
+
+
+def tuple_step(evaluator: Evaluator) -> str:
+    """Return what to write where a Python script returns a tuple: one of its values, or all by their names in it."""
+    function = evaluator.called
+    if evaluator.dialect is not None or "." in function:
+        return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
+    own, given = handed_on(evaluator)
+    given, brackets = _bracketed(evaluator, given)
+    called, first = ("NAME", "name it otherwise (NAME), and ") if function == "evaluate" else (function, "")
+    start = f"def evaluate({own}):"
+    step = f"for its first value {first}add `{start} return {called}({given})[0]` to the script and run that"
+    step += brackets
+    if _with_reason(evaluator.source, evaluator.name, function):
+        return (
+            f"{first}add `{start} score, why = {called}({given}); return "
+            '{"score": float(score), "explanation": str(why)}` to the script and run that'
+        )
+    names = tuple_names(evaluator.source, evaluator.name, function)
+    if not names:
+        return step
+    outputs = ", ".join(f'{one} = {{kind = "continuous"}}' for one in names)
+    words = ", ".join(f'"{one}"' for one in names)
+    lines = f"{start} return dict(zip(({words}), {called}({given})))"
+    if evaluator.outputs or "/// script" in evaluator.source:
+        return f"{step}; for all `{lines}`, and in the script's header `outputs = {{{outputs}}}` in place of `output`"
+    header = ("# /// script", "# [tool.evalcell]", f"# outputs = {{{outputs}}}", "# ///")
+    return f"{step}; for all add these lines: {', '.join(f'`{one}`' for one in (*header, lines))}"
+
+
+def handed_on(evaluator: Evaluator) -> tuple[str, str]:
+    """
+    Return the parameters of a function that calls the evaluator's, and what it gives to that.
+
+    All of them: a column may fill one with a default, and what is not handed on changes the numbers without a word.
+    """
+    required = [one.name for one in evaluator.parameters if one.required]
+    function = _called(evaluator)
+    if function is None:
+        return ", ".join(required), ", ".join(required)
+    args = function.args
+    places = [one.arg for one in (*args.posonlyargs, *args.args)]
+    usual: dict[str, ast.expr | None] = dict(zip(places[::-1], args.defaults[::-1], strict=False))
+    usual |= {one.arg: value for one, value in zip(args.kwonlyargs, args.kw_defaults, strict=True)}
+    names = [*places, *(one.arg for one in args.kwonlyargs)]
+    optional = {name: node for name in names if name not in required and (node := usual.get(name)) is not None}
+    first = [*takewhile(lambda name: name in required or name in places[: len(args.posonlyargs)], places)]
+    own = [*required, *(f"{name}={expression(node)}" for name, node in optional.items())]
+    ours = [*first, *(f"{name}={name}" for name in (*required, *optional) if name not in first)]
+    return ", ".join(own), ", ".join(ours)
+
+
+def _bracketed(evaluator: Evaluator, given: str) -> tuple[str, str]:
+    """The arguments of a call, with brackets where it takes a list of what a row likely has, and what to say of it."""
+    from runner.inputs.evaluators.foreign.module import read_python  # here: few functions return several values
+    from runner.inputs.evaluators.python.lists import list_parameters
+
+    names = [one.name for one in evaluator.parameters if one.required]
+    if not (inner := list_parameters(read_python(evaluator.source, evaluator.name), evaluator.called, names)):
+        return given, ""
+    made = [f"[{one}]" if one in inner else one for one in given.split(", ")]
+    by = next(iter(inner.values()))
+    each = f", of which `{by}` goes through each" if by else ""
+    return ", ".join(made), f" (it takes lists of lists{each}: leave the brackets out where a row has several)"
+
+
+@lru_cache(8)
+def tuple_names(source: str, where: str, called: str) -> list[str]:
+    """Return the names of the numbers that a function returns together; nothing if some of it is no number."""
+    function = names_of(parse(source, where).body).get(called)
+    if not isinstance(function, FunctionNode):
+        return []
+    objects = _objects(function)
+    for one in own_nodes(function.body):
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
+            found = [_name(each) for each in one.value.elts]
+            if None not in found and not {*found} & objects and len({*found}) == len(found):
+                return [name or f"value_{at}" for at, name in enumerate(found, 1)]
+    return []
+
+
+def _name(value: ast.expr) -> str | None:
+    """What a number is called that is returned beside others: "" if it has no name, None if it is hardly a number."""
+    match value:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Name(id="round" | "float" | "int" | "abs"), args=[inner, *_]):
+            return _name(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="item" | "mean" | "sum")):
+            return _name(inner)
+        case ast.BinOp(op=ast.Mult(), left=inner, right=ast.Constant(value=100)):
+            return _name(inner)
+        case ast.BinOp():
+            return ""
+    return None
+
+
+def _with_reason(source: str, where: str, called: str) -> bool:
+    """Whether a function returns pairs of a verdict and a text that says why."""
+    function = names_of(parse(source, where).body).get(called)
+    if not isinstance(function, FunctionNode):
+        return False
+    if function.returns is not None and _VERDICT.match(expression(function.returns).strip("'\"")):
+        return True
+    pairs = [
+        one.value.elts
+        for one in own_nodes(function.body)
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple) and len(one.value.elts) == 2
+    ]
+    texts = [isinstance(why, ast.JoinedStr) or isinstance(getattr(why, "value", None), str) for _, why in pairs]
+    return any(texts)
+
+
+def _objects(function: FunctionNode) -> set[str]:
+    """What a function makes an object or a list, which is no score beside another."""
+    kinds = ast.Dict | ast.List | ast.DictComp | ast.ListComp
+    return {name for name, value in definitions(function.body) if isinstance(value, kinds)}
+
+
+def _called(evaluator: Evaluator) -> FunctionNode | None:
+    """The function that is called, as it is written."""
+    found = names_of(parse(evaluator.source, evaluator.name).body).get(evaluator.called)
+    return found if isinstance(found, FunctionNode) else None
+
+
+def _is_broad(kind: ast.expr) -> bool:
+    every = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    return any(isinstance(one, ast.Name) and one.id in _BROAD for one in every)
+
+
+_BROAD = {"Exception", "BaseException", "TypeError", "KeyError", "AttributeError"}
+"""What a script that gets other things than it thinks raises."""
+
+
+def _scores(node: ast.AST) -> Iterator[float | str]:
+    """The numbers that a statement returns, alone or as a `score` of what it returns, or the label."""
+    if not isinstance(node, ast.Return) or node.value is None:
+        return
+    for inner in ast.walk(node.value):
+        named = isinstance(inner, ast.Dict | ast.Call)
+        for name, value in _pairs(inner) if named or inner is not node.value else [("score", inner)]:
+            if not isinstance(value, ast.Constant):
+                continue
+            if name in ("score", "value") and isinstance(value.value, int | float):
+                yield float(value.value)
+            if (inner is node.value or name == "label") and isinstance(value.value, bool | str):
+                yield str(value.value)
+
+
+_DECLINED = 'to give no score: return {"score": None, "explanation": "why"}'
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _is_text(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant(value=str(text)):
+            return NUMBER.fullmatch(text) is not None
+        case ast.JoinedStr(
+            values=[ast.FormattedValue(format_spec=ast.JoinedStr(values=[ast.Constant(value=str(spec))]))]
+        ):
+            return _FORMATS.fullmatch(spec) is not None
+        case ast.Call(func=ast.Name(id="str"), args=[ast.Call(func=ast.Name(id="round" | "float" | "int"))]):
+            return True
+        case ast.IfExp(body=one, orelse=other):
+            return _is_text(one) or _is_text(other)
+    return False
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    """Whether these statements surely return or raise, or may do so in a way that is not looked at."""
+    match body[-1] if body else None:
+        case ast.Return() | ast.Raise() | ast.Match() | ast.With() | ast.AsyncWith():
+            return True
+        case ast.If(body=one, orelse=other):
+            return _ends(one) and _ends(other)
+        case ast.While(test=ast.Constant(value=true)):
+            return bool(true)
+        case ast.Try(body=one, handlers=handlers, orelse=other, finalbody=final):
+            return _ends(final) or (_ends(other or one) and all(_ends(handler.body) for handler in handlers))
+        case ast.Assert(test=ast.Constant(value=false)):
+            return not false
+    return False

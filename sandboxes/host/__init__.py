@@ -1,0 +1,1 @@
+"""This machine and this process: programs, children, files, variables, the event loop."""

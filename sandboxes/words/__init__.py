@@ -1,0 +1,1 @@
+"""What is said of a script's end, and kept out of it."""

@@ -23,6 +23,7 @@ ROOMS = (
 )
 """Of the runner, from the doors down: each imports what stands below it, or beside it."""
 LINES = 700
+FILES = 22
 
 
 def modules(top: str) -> dict[str, Path]:
@@ -107,6 +108,12 @@ def test_the_top_of_the_runner_is_read_at_a_glance() -> None:
 def test_no_file_is_long() -> None:
     every = [path for top in ("evalcell", "runner", "sandboxes", "templates") for path in (ROOT / top).rglob("*.py")]
     assert [str(path) for path in every if len(path.read_text("utf-8").splitlines()) > LINES] == []
+
+
+def test_no_folder_has_more_files_than_a_reader_takes_in() -> None:
+    """A file for each dialect, in `guest/foreign`, is the most."""
+    folders = {path.parent for top in ("runner", "sandboxes") for path in (ROOT / top).rglob("*.py")}
+    assert [str(one) for one in folders if len(list(one.glob("*.py"))) > FILES] == []
 
 
 def test_no_module_hides_what_the_package_is_asked_for() -> None:

@@ -193,7 +193,7 @@ def entries_of(text: str, where: str, language: Language) -> dict[str, Entry]:
 
 def _entries(language: Language) -> ModuleType:
     """The module that reads what a script defines; here, as most scripts define `evaluate`."""
-    return import_module(f"runner.inputs.evaluators.{'entries' if language == 'python' else 'typescript.entries'}")
+    return import_module(f"runner.inputs.evaluators.{language}.entries")
 
 
 def _unknown(signature: Signature, header: Header) -> bool:

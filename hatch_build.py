@@ -1,7 +1,6 @@
 """The hatch build hook: builds the Wasm guest and the page's files before a wheel is made, and packs them into one."""
 
 import gzip
-import os
 import sys
 import tempfile
 from importlib import import_module
@@ -10,9 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-
-PRESET = "EVALCELL_XZ_PRESET"
-"""The variable that says how hard to pack the guest: 1 takes a third of the processor time of the usual 6."""
 
 _PACKAGES = ("sandboxes", "sandboxes.wasm", "runner", "runner.server", "runner.server.http", "runner.server.http.web")
 
@@ -44,12 +40,11 @@ def pack(folders: tuple[Path, ...], scratch: Path, project: Path) -> dict[str, s
     """
     import lzma  # here: a Python without it may still install what stands in a clone
 
-    preset = int(os.environ.get(PRESET, 6))
     found = {}
     for path in sorted(path for folder in folders for path in folder.iterdir()):
         if path.suffix == ".wasm":
             target = scratch / f"{path.name}.xz"
-            target.write_bytes(lzma.compress(path.read_bytes(), preset=preset))
+            target.write_bytes(lzma.compress(path.read_bytes()))
         elif path.suffix in (".js", ".css"):
             target = scratch / f"{path.name}.gz"
             target.write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))

@@ -8,7 +8,7 @@ from typing import Any
 
 from runner.core.errors import MappingError
 from runner.core.text import list_names
-from runner.core.types import Evaluator
+from runner.core.types import Case, Evaluator
 from runner.inputs.datasets.required_columns import Cases, look, of_row, row_keys_of
 from runner.inputs.datasets.shapes import best_of
 from runner.inputs.evaluators.column import BY_NAME, column_text
@@ -22,7 +22,7 @@ _ROWS = 5
 def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
     """Return what there is to say where a script's reference is left to its default, and a column looks like it."""
     notes = [*_key_notes(cases, evaluator, binding), *_unknown_notes(cases, evaluator, binding)]
-    notes += _absent_notes(cases, evaluator, binding)
+    notes += [*_absent_notes(cases, evaluator, binding), *_helper_notes(cases, evaluator, binding)]
     optional = binding.optional
     mapped = {*binding.mapping.paths, *binding.mapping.literals}
     if not optional or evaluator.is_inline:
@@ -35,8 +35,8 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     wanted = {parameter: plain for parameter in optional if is_reference(plain := parameter.rpartition(".")[2])}
     if not wanted or any(is_reference(one.rpartition(".")[2]) for one in mapped - optional.keys()):
         return notes
-    columns, *_ = look(cases, [set(wanted)])
-    if any(not columns.keys().isdisjoint(optional[parameter]) for parameter in wanted):
+    columns, _, first = look(cases, [set(wanted)])
+    if any(not columns.keys().isdisjoint(optional[parameter]) or _has(first, parameter) for parameter in wanted):
         return notes
     taken = {column for one in optional.values() for column in one}
     taken |= {*binding.needs().values(), *(one.removeprefix("$.") for one in binding.mapping.paths.values())}
@@ -56,6 +56,13 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
         )
         break
     return notes
+
+
+def _has(case: Case | None, parameter: str) -> bool:
+    """Whether a row has the object of which a parameter is a part, such as `doc.gold`, with that key."""
+    column, _, key = parameter.removeprefix("else.").partition(".")
+    value = None if case is None else case.metadata.get(column)
+    return isinstance(value, dict) and key in value
 
 
 def _key_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
@@ -138,6 +145,27 @@ def _absent_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Itera
             f"the script reads {list_names([first])} of {list_names([word])}, which has none in the first rows, and "
             f"goes on without; it has {list_names(free, 6)}; if one is meant, give "
             f"{Setting('mapping.paths', {f'{word}.{first}': 'COLUMN'})}"
+        )
+
+
+def _helper_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
+    """That a function was named which by its name reads an answer, and judges it by nothing."""
+    if (
+        evaluator.dialect is not None
+        or evaluator.entry is None
+        or evaluator.is_inline
+        or (own := binding.columns) is None
+    ):
+        return
+    from runner.inputs.evaluators.column_suggestions import is_reference  # here: few name their function
+    from runner.inputs.evaluators.python.entries import Entry, is_helper
+
+    if any(map(is_reference, own)) or not is_helper(Entry(evaluator.entry, evaluator.parameters)):
+        return
+    if column := next((one for one in look(cases, None)[0] if is_reference(one) and one not in own), None):
+        yield (
+            f"{list_names([evaluator.entry])} is given no reference, though rows have {list_names([column])}, and by "
+            "its name it makes what another function judges: are its numbers scores?"
         )
 
 

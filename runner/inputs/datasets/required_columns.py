@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +27,7 @@ PLACEHOLDER = "COLUMN"
 COLUMNS = 1000
 """Columns that are looked at for a near name."""
 
+_NUMBER = re.compile(r"\d+")
 _NAMED = 20  # columns in a message
 
 
@@ -181,6 +183,10 @@ def _error(
         if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p)):
             why += f"; {alone}"
     why += "".join(f"; the script reads {list_names(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
+    why += _same_columns(likely, [one for one in free if one not in likely.values()])
+    stuck = [p for p in keys if not keys[p] and p not in parts and p not in BY_NAME and not is_setting(p)]
+    if stuck and len(stuck) < len(evaluator.parameters) and evaluator.dialect is None:
+        why += f"; a value for all rows is given by {Setting('mapping.literals', {stuck[0]: 'VALUE'})}"
     several = {p: binding.keys[p] for p in lacking if p in binding.keys}
     why += "".join(f"; the script reads {list_names(read)} of it" for read in several.values())
     every = {one: path for name, path in every.items() for one, path in parts.get(name, {name: path}).items()}
@@ -198,6 +204,15 @@ def _error(
     values = [p for p, path in every.items() if path == PLACEHOLDER and is_setting(p) and p in lacking.values()]
     paths = _by_roles({p: path for p, path in every.items() if p not in values}, binding.by_role)
     return ColumnsError(why, paths, (*settings, *values))
+
+
+def _same_columns(likely: Mapping[str, str], free: Sequence[str]) -> str:
+    """Other columns that do as well as a likely one, as they differ by a number alone: `hyp1` and `hyp2`."""
+    said = ""
+    for parameter, column in likely.items():
+        same = [one for one in free if one != column and _NUMBER.sub("", one) == _NUMBER.sub("", column)]
+        said += f"; {list_names(same, 4)} would do for `{parameter}` as well" if same else ""
+    return said
 
 
 def _of_example(evaluator: Evaluator, columns: list[str]) -> dict[str, str]:

@@ -251,7 +251,7 @@ _LOWER = re.compile(
 )
 _HARM = re.compile(
     r"toxic|violat|hallucinat|harmful|unsafe|offens|profan|misinform|(^|_)(error_rates?|bias|leaks?|leakage|mistakes?|"
-    r"fpr|fnr|false_(positives?|negatives?)|failures?|failure_rate|refusals?|jailbreaks?)(_|$)"
+    r"fpr|fnr|false_(positives?|negatives?)|failures?|failure_rate|(over|false|wrong)_refusals?|jailbreaks?)(_|$)"
 )
 """What nobody wants more of, whatever it is counted in."""
 _FREE = re.compile(

@@ -100,7 +100,8 @@ def as_read(
         assert refused is not None
         told = _told(refused, text, where, language)
         by_row = isinstance(told, NoFunctionError | NoEntryError)
-        if by_row and language == "python" and (word := _TOGETHER.search(text)):
+        said = "aggregate(results)" in str(told)
+        if by_row and not said and language == "python" and (word := _TOGETHER.search(text)):
             raise EvaluatorError(
                 f"{told}; what a tool calls once, with all rows, as `{word[0]}` looks like, is here "
                 "`def aggregate(results): …`: docs/how-to/aggregates.md"
@@ -155,15 +156,25 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     if not isinstance(error, NoFunctionError):
         return error
     refused: EvaluatorError | None = None
-    from runner.inputs.evaluators.python.entries import judging, likely, local_step, which
+    from runner.inputs.evaluators.foreign.evidence import ListsError
+    from runner.inputs.evaluators.python.entries import judging, likely, local_step, takes_both, which
 
     entries = _entries(language).entries_of(text, where)
-    for one in likely([*entries.values()]):
+    alone = [
+        one for one in entries.values() if len(one.required) == 1 and one.scores and not (one.makes or one.callers)
+    ]
+    whole: tuple[Entry, ListsError] | None = None
+    for one in dict.fromkeys([*likely(entries.values()), *(alone if language == "python" else [])]):
         try:
             _named(text, where, language, one.name)
         except EvaluatorError as e:  # naming it would not do either
-            refused = e
+            refused = e if one.name in entries else refused
+            if whole is None and isinstance(e, ListsError):
+                whole = one, e
             del entries[one.name]
+    both = any(map(takes_both, likely(entries.values())))
+    if whole is not None and not both:  # what it calls is a step of it
+        entries = {name: one for name, one in entries.items() if whole[0].name not in one.callers}
     found = which([*entries.values()], where)
     if not found and language == "python" and (judges := judging([*entries.values()])):
         try:
@@ -174,6 +185,10 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
         return refused
     near = "" if error.near.startswith(" (it defines") or " assigns " in error.near else error.near
     end = f"or {error.step}"
+    if whole is not None and both:
+        end = f"`{whole[0].words}` takes all rows: name it to be told the line for one; {end}"
+    elif whole is not None:
+        found = f"{whole[1].step}; {found}"
     if not found:
         local = local_step(parse(text, where).body) if language == "python" else ""
         name = f", {naming(where, 'scorer')}" if "scorer = " in local else ""

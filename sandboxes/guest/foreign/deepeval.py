@@ -6,7 +6,7 @@ import re
 from copy import copy
 
 from .frame import TYPE_CHECKING, made_or_class, parameters
-from .vendor import making, open_script, result_dict, row_arguments, text, text_or_none, waiting
+from .vendor import case_words, making, needed, open_script, result_dict, row_arguments, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     fields = set(LLMTestCase.model_fields) - {"input", "actual_output", "expected_output", "metadata"}
     words = set(re.findall(r"\w+", source))
     own, accepts_any = parameters(kind)
+    needs = needed(kind) if is_class else []
 
     class Case(LLMTestCase):  # type: ignore[misc]
         """Has the row's columns too, as people set them on their cases."""
@@ -57,6 +58,8 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         settings = {name: value for name, value in row_arguments(row).items() if name not in fields}
         for name in [one for one in settings if one in words and one not in own and not accepts_any]:
             object.__setattr__(case, name, settings.pop(name))
+        case_of = case_words(row, actual_output="output", expected_output="reference") | columns if needs else {}
+        settings = {name: case_of[name] for name in needs if name in case_of} | settings
         return making(kind, settings) if is_class else copy(found), case  # a metric keeps a row's result in itself
 
     def call(**row: Any) -> Any:

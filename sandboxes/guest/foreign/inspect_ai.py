@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from .frame import TYPE_CHECKING, find_function, invalid, is_async, refuse, words
-from .vendor import FactoryCache, by_name, open_script, plain, row_arguments, text, text_or_none, waiting
+from .vendor import FactoryCache, by_name, case_words, open_script, plain, row_arguments, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,8 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             store=columns,  # what a solver keeps for a scorer is a column here
             choices=choices if isinstance(choices, list) and all(isinstance(one, str) for one in choices) else None,
         )
-        return result(await scorer(row_arguments(row))(state, Target(target)), number)
+        made = scorer(row_arguments(row), case_words(row, target="reference"))
+        return result(await made(state, Target(target)), number)
 
     return waiting(call)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from .frame import TYPE_CHECKING, PlainValue, as_object, finish_result, invalid, refuse, words
-from .vendor import FactoryCache, by_name, open_script, plain, row_arguments
+from .vendor import FactoryCache, by_name, case_words, open_script, plain, row_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def wrap(source: str, entry: str, read: dict[str, list[str]]) -> Callable[..., A
     scorer = FactoryCache(found if isinstance(found, type) else lambda: found)
 
     def call(**row: Any) -> Any:
-        called = scorer(row_arguments(row))
+        called = scorer(row_arguments(row), case_words(row, inputs="input", outputs="output", expectations="reference"))
         value = called.run(
             inputs=object_of(row.get("input"), "input", "input", read["input"]),
             outputs=row.get("output"),

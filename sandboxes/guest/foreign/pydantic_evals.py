@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from .frame import TYPE_CHECKING, invalid, lacking, made_or_class, refuse, with_attributes
-from .vendor import FactoryCache, by_name, open_script, plain, row_arguments, waiting
+from .vendor import FactoryCache, by_name, case_words, open_script, plain, row_arguments, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             return f"EvaluatorContext({vars(self)})"
 
     async def call(**row: Any) -> Any:
-        called = evaluator(row_arguments(row))
+        called = evaluator(row_arguments(row), case_words(row, inputs="input", expected_output="reference"))
         metadata = row.get("metadata") or {}
         context: Any = Context(
             name=None,

@@ -6,7 +6,7 @@ import contextlib
 import os
 
 from .frame import TYPE_CHECKING, invalid, parameters, words
-from .vendor import FactoryCache, by_name, open_script, plain, row_arguments, text, text_or_none, waiting
+from .vendor import FactoryCache, by_name, case_words, open_script, plain, row_arguments, text, text_or_none, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,8 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     fields = set(SingleTurnSample.model_fields)
 
     async def call(**row: Any) -> Any:
-        one: Any = metric({name: value for name, value in row_arguments(row).items() if name in settings})
+        given = {name: value for name, value in row_arguments(row).items() if name in settings}
+        one: Any = metric(given, case_words(row, response="output", user_input="input"))
         columns = {**columns_of(row), **{name: row[name] for name in row_arguments(row) if name not in settings}}
         if isinstance(one, SingleTurnMetric):
             sample = SingleTurnSample(**{name: columns[name] for name in columns if name in fields})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from .frame import ROW, TYPE_CHECKING, load, words
+from .frame import ROW, TYPE_CHECKING, load, parameters, words
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -35,6 +35,17 @@ def row_arguments(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in row if name not in ROW}
 
 
+def case_words(row: Mapping[str, Any], **own: str) -> dict[str, Any]:
+    """
+    Return what a class that needs it is made with: a row's columns, and its words, also by the tool's `own` for them.
+    """
+    known = {**{name: name for name in ROW[:3]}, **own}
+    return {**(row.get("metadata") or {}), **{name: row[word] for name, word in known.items() if word in row}}
+
+
+_KEPT = 100
+
+
 class FactoryCache:
     """
     What a factory of the script makes, kept for each set of arguments.
@@ -49,16 +60,30 @@ class FactoryCache:
             with contextlib.suppress(Exception):  # it needs arguments, or raises for each row
                 self._plain = make()
         self._others: list[tuple[dict[str, Any], Any]] = []
+        self._needs: list[str] | None = None
 
-    def __call__(self, arguments: dict[str, Any]) -> Any:
+    def __call__(self, arguments: dict[str, Any], words: Mapping[str, Any] | None = None) -> Any:
+        """Return what is made with these; what it needs besides, it gets of a row's `words`."""
         if not arguments and self._plain is not None:
             return self._plain
+        if self._needs is None:
+            self._needs = needed(self._make)
+        arguments = {**{name: words[name] for name in self._needs if words and name in words}, **arguments}
         for known, made in self._others:
             if known == arguments:
                 return made
         made = making(self._make, arguments)
         self._others.append((dict(arguments), made))
+        del self._others[:-_KEPT]
         return made
+
+
+def needed(make: Callable[..., Any]) -> list[str]:
+    """Return the arguments without which nothing is made, as far as its signature tells them."""
+    try:
+        return [name for name, has_default in parameters(make)[0].items() if not has_default]
+    except (TypeError, ValueError):
+        return []
 
 
 def making(make: Callable[..., Any], arguments: dict[str, Any]) -> Any:
@@ -66,17 +91,13 @@ def making(make: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     try:
         return make(**arguments)
     except TypeError:
-        import inspect
-
-        own = inspect.signature(make).parameters.values()
-        kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-        lacking = [p.name for p in own if p.default is p.empty and p.kind not in kinds and p.name not in arguments]
+        lacking = [name for name in needed(make) if name not in arguments]
         if not lacking:
             raise
         name, given_so = make.__name__, ", ".join(f"{one}=…" for one in lacking)
         raise TypeError(
             f"{name} needs {', '.join(lacking)} to be made; add `metric = {name}({given_so})` to the end of the "
-            f"script, and name `metric`, or set {lacking[0]} to a value for all rows"
+            f"script, and name `metric`, or map {lacking[0]} to a column, or set it to a value for all rows"
         ) from None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .frame import TYPE_CHECKING, invalid, words
-from .vendor import FactoryCache, by_name, open_script, plain, row_arguments, waiting
+from .vendor import FactoryCache, by_name, case_words, open_script, plain, row_arguments, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     async def call(**row: Any) -> Any:
         settings = {name: value for name, value in row_arguments(row).items() if name in fields}
         columns = {**(row.get("metadata") or {}), **{name: row[name] for name in row if name not in settings}}
-        done = await apply_scorer_async(scorer(settings), columns, row.get("output"))
+        done = await apply_scorer_async(scorer(settings, case_words(row)), columns, row.get("output"))
         return result(done.result)
 
     return waiting(call)

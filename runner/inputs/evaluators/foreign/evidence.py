@@ -35,6 +35,14 @@ _ANSWERS |= {"truth", "true", "actuals", "gold"}
 """Last words of names of right answers; a list, where another parameter is the outputs."""
 
 
+class ListsError(EvaluatorError):
+    """A function takes a value for each row. `step` says so, and what to write."""
+
+    def __init__(self, where: str, step: str) -> None:
+        self.step = step
+        super().__init__(f"{where}: {step}")
+
+
 def reads_object(module: ScriptModule, function: ModuleFunction, name: str, keys: Collection[str]) -> bool | None:
     """
     Return true if the function looks into the parameter for one of the keys, None if it does not use it, else False.
@@ -244,11 +252,12 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
             called = "NAME" if name == NAME else own_name
             line = f"def aggregate(results): return {called}({every})"
             together = f", or judge all rows together by `{line}` beside it: docs/how-to/aggregates.md"
-        raise EvaluatorError(
-            f"{where}: `{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
+        raise ListsError(
+            where,
+            f"`{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
             f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
             f"{'NAME' if name == NAME else own_name}({each}){place}`, without brackets where a row's own values are "
-            f"lists{together}"
+            f"lists{together}",
         )
 
 

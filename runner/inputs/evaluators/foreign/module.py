@@ -11,7 +11,7 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, whole
 from runner.core.types import Parameter
 from runner.inputs.evaluators.entrypoint import naming
-from runner.inputs.evaluators.python.entries import callers_of, python_entries, refuse_unmade
+from runner.inputs.evaluators.python.entries import callers_of, is_base, python_entries, refuse_unmade
 from runner.inputs.evaluators.python.signature import (
     CallableNode,
     FunctionNode,
@@ -194,6 +194,7 @@ def only(module: ScriptModule, named: Mapping[str, _T], entry: str | None, title
     # What another is made of is not meant by itself.
     inside = {one.id for name, value in made for one in ast.walk(value) if isinstance(one, ast.Name) and one.id != name}
     named = {name: one for name, one in named.items() if name not in inside}
+    named = {name: one for name, one in named.items() if not is_base(module.names.get(name.partition(".")[0]))} or named
     public = {name: one for name, one in named.items() if not name.startswith("_")}
     named = public or named
     if len(named) > 1:

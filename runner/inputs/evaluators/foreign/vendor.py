@@ -31,7 +31,7 @@ from runner.inputs.evaluators.foreign.reads import asks, case_reads, keywords, m
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row, row_by_name
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python.entries import callers_of, is_abstract
-from runner.inputs.evaluators.python.signature import FunctionNode, parse
+from runner.inputs.evaluators.python.signature import FunctionNode, of_classes, parse
 from sandboxes.words.wording import Setting
 
 _GOLD = ("reference", "expected", "expected_output", "ground_truth", "target")
@@ -126,7 +126,8 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
         refuse_arguments(module, name)
     for parameter in function.parameters:
         if parameter.name in vendor.never and (parameter.required or asks(module, function.name, parameter.name)):
-            step = "give it a default" if parameter.required else "do without where it is None"
+            step = "give it a default, and " * parameter.required + "do without it where it is None"
+            step += ": a script that judges by nothing else cannot score rows"
             raise EvaluatorError(
                 f"{module.where}:{function.line}: {name} takes `{parameter.name}`, which no row has; {step}"
             )
@@ -160,11 +161,14 @@ def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, ModuleFunctio
         if not is_abstract(methods.values()):
             makers |= {f"{name}.{one}": node for one, node in methods.items()}
     for name, node in makers.items():
+        local = of_classes(node) if isinstance(node, FunctionNode) else set()
         for inner in ast.walk(node) if isinstance(node, FunctionNode) else ():
             if isinstance(inner, FunctionNode) and inner is not node:
                 marks = [dotted_name(one.func if isinstance(one, ast.Call) else one) for one in inner.decorator_list]
                 if any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in marks):
-                    found.setdefault(name, function_of(inner, inner.name))
+                    made = function_of(inner, inner.name)
+                    own = made.parameters[id(inner) in local :]
+                    found.setdefault(name, made._replace(parameters=own))
     return found
 
 
@@ -224,9 +228,11 @@ def _parameters(module: ScriptModule, entry: str, function: ModuleFunction, vend
         rest = keywords(module, function.name, "output")
         return row_by_name(function._replace(parameters=(*own,)), vendor.columns, vendor.by_column, rest)
     known = dict(vendor.columns)
+    made_with = arguments_of(module, entry) if entry in module.classes else ()
     first = function.name.partition(".")[0]  # of what is made of a class, that class
     entry = first if first in module.classes else entry
-    words = row(known, {word for word, names in known.items() if any(reads(module, entry, name) for name in names)})
+    asked = {word for word, names in known.items() if any(reads(module, entry, one) for one in names)}
+    words = row(known, asked | {word for word, names in known.items() if not {*names, word}.isdisjoint(made_with)})
     read = [one for one in vendor.fields if reads(module, entry, one)]
     seldom = [one for one in vendor.fields if one not in read and f".{one}" in module.source]
     fields = [Parameter(name=one, required=not _guards(module, entry, one), columns=(one,)) for one in read]
@@ -237,6 +243,8 @@ def _parameters(module: ScriptModule, entry: str, function: ModuleFunction, vend
     taken = {*vendor.case, *(one.name for one in fields)}
     more = case_reads(module, entry, vendor.methods[:1]) if vendor.case else {}
     fields += [Parameter(name=one, required=more[one], columns=(one,)) for one in more if one not in taken]
+    taken |= {*(one.name for one in fields), *(name for one in words for name in (one.name, *one.columns))}
+    fields += [Parameter(name=one, columns=(one,)) for one in made_with if one not in taken]
     return (*words, *fields)
 
 

@@ -15,6 +15,8 @@ from runner.inputs.evaluators.python.signature import CallableNode, expression, 
 from sandboxes.words.wording import Setting
 
 _MARKS = re.compile(r"Trainer\b|\bload_dataset\b|\bfrom_pretrained\b|\b(snapshot|hf_hub)_download\b|\bevaluate\.load\b")
+_EXPERIMENTS = {"evaluate", "aevaluate", "evaluate_existing", "run_experiment", "run_evals", "run_on_dataset"}
+"""What asks a model for each row of a dataset, and scores that."""
 _DOWNLOADS = {"load_dataset", "from_pretrained", "snapshot_download", "hf_hub_download", "evaluate.load"}
 
 
@@ -51,7 +53,7 @@ def refuse_training(evaluator: Evaluator, where: str, network: bool) -> None:
 
 @lru_cache(8)  # each row that fails so asks
 def main_hint(source: str, traceback: str) -> str:
-    """Return a hint for a script that does not load: the line where it calls a function such as `main()`, and fails."""
+    """Return a hint for a script that does not load: where it fails by calling `main()`, or runs an experiment."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -65,6 +67,14 @@ def main_hint(source: str, traceback: str) -> str:
                     f"line {node.lineno} calls `{printable(called[0], 60)}` whenever the script is loaded: put it "
                     'below `if __name__ == "__main__":`'
                 )
+    for call in (one for node in body if not isinstance(node, ast.If) for one in _calls(node)):
+        if expression(call.func).rpartition(".")[2] in _EXPERIMENTS and any(
+            one.arg in ("evaluators", "scorers") for one in call.keywords
+        ):
+            return (
+                f"line {call.lineno} runs an experiment whenever the script is loaded: copy the evaluator, with what "
+                'it uses, into a file of its own, or put such lines below `if __name__ == "__main__":`'
+            )
     return ""
 
 

@@ -9,7 +9,7 @@ import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,9 @@ _MOST = 200
 """Imports that are looked at."""
 _ENTRIES = 1000
 """Of a folder, to see whether there is a module in it."""
-_ROOT = (".git", "pyproject.toml", "setup.py")
+_ROOT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_ABOVE = 12
+"""Folders above the script's that are looked at."""
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(?P<whole>\w+)|import[ \t]+(?P<names>[\w., \t]+))"
     r"|(?:import_module|__import__)\(\s*[\"'](?P<call>\w+)",
@@ -168,7 +170,9 @@ def next_step(
     at_load = () if hidden else at_load  # it has been loaded
     own = [name for name in at_load if name[0] == "." or _top(name) in evaluator.beside or is_own_file(name)]
     same = [name for name in anywhere if _top(name) == top] or [module]
-    strangers = dict.fromkeys(_top(name) for name in (*at_load, *same) if name not in own and is_unknown(name))
+    there = {_name(line) for line in declared if ";" not in line}
+    others = [name for name in (*at_load, *same) if name not in own and _name(_top(name)) not in there]
+    strangers = dict.fromkeys(_top(name) for name in others if is_unknown(name))
     if own == [module] or is_own_file(module):
         steps = [str(error.hint)]
     elif own:
@@ -177,7 +181,6 @@ def next_step(
     else:
         steps = []
     wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)
-    there = {_name(line) for line in declared if ";" not in line}
     if not {*map(_name, wanted)} <= there and not is_own_file(module):
         # Those of the header stand in the line that is written there, and what was given beside it is given again.
         header = read_header(evaluator.source, evaluator.name).packages
@@ -309,14 +312,12 @@ def _imported(source: str) -> Iterator[str]:
 
 
 def _folders(script: Path) -> list[Path]:
-    """The script's folder, and those above it up to that of the project or the current one, with its `src`."""
+    """The script's folder, and those above it up to that of the project, or else the current one, with its `src`."""
     own = Path(os.path.abspath(script)).parent
-    here = Path.cwd()
-    for number, folder in enumerate((own, *own.parents)):
-        if folder == here or any((folder / one).exists() for one in _ROOT):
-            above = list(own.parents)[:number]
-            return [own, *above, folder / "src"]
-    return [own]
+    above = [own, *takewhile(lambda folder: os.access(folder, os.R_OK | os.X_OK), own.parents)][: _ABOVE + 1]
+    roots = [number for number, one in enumerate(above) if any(os.path.exists(one / name) for name in _ROOT)]
+    roots = roots or [number for number, one in enumerate(above) if one == Path.cwd()]
+    return [*above[: roots[0] + 1], above[roots[0]] / "src"] if roots else [own]
 
 
 def _place(folder: Path, name: str) -> Path | None:

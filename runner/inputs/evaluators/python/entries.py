@@ -11,7 +11,14 @@ from typing import NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable, suggestion, whole
 from runner.core.types import Parameter
-from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS, REFERENCES, is_answer, plain_name
+from runner.inputs.evaluators.column_suggestions import (
+    INPUTS,
+    OUTPUTS,
+    REFERENCES,
+    is_answer,
+    is_reference,
+    plain_name,
+)
 from runner.inputs.evaluators.entrypoint import AGGREGATE, naming
 from runner.inputs.evaluators.python.signature import (
     DEFINE,
@@ -20,9 +27,11 @@ from runner.inputs.evaluators.python.signature import (
     Signature,
     aggregate_of,
     empty,
+    expression,
     key_of,
     keywords,
     names_of,
+    of_classes,
     own_nodes,
     parameters,
     parse,
@@ -39,6 +48,13 @@ _HELPS = re.compile(
     r"|log|convert|to|test|run|setup|init|download|fetch|preprocess|postprocess|fix|split|find|set|add|list|reset|update|configure|unregister)"
     r"(_|$|(?=[A-Z]))"
 )
+_EXTRACTS = re.compile(
+    r"(?:parse|extract|normali[sz]e|clean|pre_?process|post_?process|strip|remove|tokeni[sz]e|doc_to|"
+    r"(?P<weak>get|format|load|read|convert|split|find|predict|generate|to))(_|$|(?=[A-Z]))"
+)
+"""Names of what makes a value that others judge; the weak ones not where the rest of the name is a score's."""
+_HANDS_ON = {"evaluators", "scorers", "item_evaluators", "reward_funcs", "custom_scorers"}
+"""What runs scorers is given them by."""
 _USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", "accuracy")
 """Names that people give the function that is called from outside."""
 _MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
@@ -98,8 +114,11 @@ def _points(entry: Entry) -> int:
         return 0
     own = [one.name for one in entry.parameters if one.required or not entry.accepts_any]
     names = [plain_name(one) for one in (*own, *entry.keys)]
-    scores = _SCORES.search(entry.name) is not None or _SCORES.search(plain_name(last)) is not None
+    helps = _HELPS.match(last) is not None
+    scores = _SCORES.search(last if helps else entry.name) is not None or _SCORES.search(plain_name(last)) is not None
     roles = (any(name in OUTPUTS for name in names), any(name in REFERENCES - OUTPUTS for name in names))
+    if entry.callers and is_helper(entry):
+        return 0
     points = (
         (last in _USUAL)
         - ("." in entry.name or bool(entry.expression))
@@ -110,8 +129,23 @@ def _points(entry: Entry) -> int:
         + any(name in INPUTS for name in names)
     )
     judges = scores and ("." not in entry.name or any(roles))
-    helps = _MAKES.match(last) is not None or (_HELPS.match(last) is not None and not judges)
+    helps = _MAKES.match(last) is not None or (helps and not judges) or last.startswith("doc_to_")
     return max(0, points - 4 * helps - 3 * (bool(entry.callers) and not _of_row(entry))) if points > 1 else 0
+
+
+def is_helper(entry: Entry) -> bool:
+    """Say whether it makes a value of an output, by its name, and is given nothing to judge it by."""
+    last = entry.name.rpartition(".")[2]
+    verb = _EXTRACTS.match(last)
+    judges = verb is not None and verb["weak"] and _SCORES.search(last) is not None
+    return verb is not None and not judges and not takes_both(entry)
+
+
+def takes_both(entry: Entry) -> bool:
+    """Say whether it needs an output and a right answer, by the names of its parameters and keys."""
+    names = [*entry.required, *entry.keys]
+    outputs = [one for one in names if plain_name(one) in OUTPUTS]
+    return any(is_reference(one) and one != outputs[0] for one in names) if outputs else False
 
 
 def _of_row(entry: Entry) -> bool:
@@ -130,7 +164,7 @@ def which(entries: Sequence[Entry], where: str) -> str:
     best = likely(entries)
     if not best:
         some = [one for one in entries if _may_score(one)]
-        steps = [one.step for one in entries if one.step and one.scores][:2]
+        steps = [one.step for one in entries if one.step and (one.scores or not one.makes)][:2]
         words = f"if {list_names([one.words for one in some], 4)} scores a row, name it, such as " if some else ""
         return "; ".join([*steps, *([words + naming(where, some[0].name)] if some else [])])
     first = best[0].name
@@ -151,7 +185,12 @@ def _may_score(entry: Entry) -> bool:
     """Whether it takes two things or more that a row may have, and no name says that it does anything else."""
     last = entry.name.rpartition(".")[2]
     few = 1 < len(entry.required) <= _MOST and not any(map(_NO_VALUE.search, entry.required))
-    return few and entry.scores and not (entry.makes or entry.callers or last.startswith("_") or _MAKES.match(last))
+    return (
+        few
+        and not is_helper(entry)
+        and entry.scores
+        and not (entry.makes or entry.callers or last.startswith("_") or _MAKES.match(last))
+    )
 
 
 def fitting(entries: Iterable[Entry], columns: Collection[str]) -> list[Entry]:
@@ -165,7 +204,8 @@ def fitting(entries: Iterable[Entry], columns: Collection[str]) -> list[Entry]:
         and {*one.required} <= {*columns}
     ]
     first = likely(fit)
-    return first + [one for one in fit if one not in first and len(one.required) > 1 and not one.callers]
+    rest = [one for one in fit if one not in first and len(one.required) > 1]
+    return first + [one for one in rest if not one.callers and not is_helper(one)]
 
 
 def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
@@ -178,7 +218,7 @@ def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
         elif entry := script.entry(name, node):
             found[name] = entry
     callers = callers_of(script.names)
-    return {name: one._replace(callers=frozenset(callers.get(name, ()))) for name, one in found.items()}
+    return {name: one._replace(callers=one.callers | callers.get(name, set())) for name, one in found.items()}
 
 
 def local_step(body: list[ast.stmt], name: str | None = None) -> str:
@@ -187,14 +227,14 @@ def local_step(body: list[ast.stmt], name: str | None = None) -> str:
 
     Empty where there is none.
     """
-    tops = names_of(body)
+    tops, local = names_of(body), dict[Entry, tuple[str, list[str]]]()
     known = tops.keys() | {*dir(builtins)}
     for top, outer in tops.items():
         if not isinstance(outer, CallableNode | ast.ClassDef):
             continue
-        methods = {id(one) for one in outer.body} if isinstance(outer, ast.ClassDef) else set()
+        own_methods = {id(one) for one in outer.body} if isinstance(outer, ast.ClassDef) else set()
         nodes = [one for one in ast.walk(outer) if isinstance(one, FunctionNode) and one is not outer]
-        inner = [one for one in nodes if id(one) not in methods and name in (None, one.name)]
+        inner = [one for one in nodes if id(one) not in own_methods and name in (None, one.name)]
         if name is None and isinstance(outer, CallableNode) and isinstance(made := _returned(outer), FunctionNode):
             own_entry = _entry(made, parameters(made.args))._replace(name=made.name)
             if any(plain_name(one.name) in OUTPUTS for one in own_entry.parameters) and _SCORES.search(top + made.name):
@@ -202,27 +242,34 @@ def local_step(body: list[ast.stmt], name: str | None = None) -> str:
                 line = f"scorer = {top}({given})"
                 return f"`{printable(own_entry.words, 100)}`, which {top} makes: add `{line}` to the end of the script"
             continue
-        entries = {one: _entry(one, parameters(one.args))._replace(name=one.name) for one in inner}
-        some = list(entries) if name is not None else [one for one in inner if _judges_locally(entries[one])]
-        if not some:
-            continue
-        node = some[0]
-        own = {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
-        own |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-        own |= {one.name for one in ast.walk(node) if isinstance(one, FunctionNode | ast.ExceptHandler) and one.name}
-        own |= {
-            each.asname or each.name
-            for one in ast.walk(node)
-            if isinstance(one, ast.Import | ast.ImportFrom)
-            for each in one.names
-        }
-        read = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id not in own | known]
-        needs = f", with what it takes of that, {list_names(dict.fromkeys(read), 4)}," if read else ""
-        return (
-            f"`{printable(entries[node].words, 100)}` (line {node.lineno}) that is local to `{printable(top, 60)}`, "
-            f"and nobody but that can call it: copy it out{needs} to the top level of the script"
-        )
-    return ""
+        kinds = {id(one): kind.name for kind in ast.walk(outer) if isinstance(kind, ast.ClassDef) for one in kind.body}
+        methods = of_classes(outer)
+        for node in inner:
+            own = ".".join(filter(None, (kinds.get(id(node)), node.name)))
+            entry = _entry(node, parameters(node.args)[id(node) in methods :])._replace(name=own)
+            if name is not None or _judges_locally(entry):
+                local[entry] = (top, _lacking(node, known))
+    if not local:
+        return ""
+    first, *others = local
+    top, read = local[first]
+    needs = f", with what it takes of that, {list_names(read, 4)}," if read else ""
+    also = [f"`{printable(one.words, 60)}` (line {one.line})" for one in others[:4]]
+    rest = f" (local, too: {', '.join(also)})" if also else ""
+    return (
+        f"`{printable(first.words, 100)}` (line {first.line}) that is local to `{printable(top, 60)}`, and nobody but "
+        f"that can call it: copy it out{needs} to the top level of the script{rest}"
+    )
+
+
+def _lacking(node: FunctionNode, known: Collection[str]) -> list[str]:
+    """What a function in another one takes of that."""
+    nodes = [*ast.walk(node)]
+    own = {one.arg for one in nodes if isinstance(one, ast.arg)}
+    own |= {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    own |= {one.name for one in nodes if isinstance(one, FunctionNode | ast.ExceptHandler) and one.name}
+    own |= {a.asname or a.name for one in nodes if isinstance(one, ast.Import | ast.ImportFrom) for a in one.names}
+    return [*dict.fromkeys(one.id for one in nodes if isinstance(one, ast.Name) and one.id not in own | {*known})]
 
 
 def _judges_locally(entry: Entry) -> bool:
@@ -238,6 +285,18 @@ def callers_of(names: Mapping[str, ast.AST]) -> dict[str, set[str]]:
         if isinstance(node, CallableNode | ast.ClassDef):
             for inside in {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & names.keys() - {name}:
                 found.setdefault(inside, set()).add(name)
+    return found
+
+
+def _callers_within(name: str, methods: Mapping[str, FunctionNode]) -> dict[str, set[str]]:
+    """By method of a class, the other ones that call it or hand it on."""
+    found: dict[str, set[str]] = {}
+    for own, method in methods.items():
+        for node in ast.walk(method):
+            match node:
+                case ast.Attribute(value=ast.Name(id=owner), attr=attr) if owner in ("self", "cls", name):
+                    if attr in methods and attr != own:
+                        found.setdefault(attr, set()).add(name if own == "__call__" else f"{name}.{own}")
     return found
 
 
@@ -259,6 +318,9 @@ class _Script:
         bare = not any(one.required for one in _own(methods["__init__"])) if "__init__" in methods else _is_bare(node)
         abstract = is_abstract(methods.values())
         bare = bare and not abstract
+        if is_base(node):
+            return {}
+        callers = _callers_within(node.name, methods)
         found = {}
         for name, method in methods.items():
             alone = _decorated(method, "staticmethod", "classmethod")
@@ -267,7 +329,9 @@ class _Script:
             whole = node.name if name == "__call__" else f"{node.name}.{name}"
             made = f"{node.name}()" if bare else node.name
             found[whole] = _entry(method, _own(method))._replace(
-                name=whole, expression=made if name == "__call__" else f"{made}.{name}"
+                name=whole,
+                expression=made if name == "__call__" else f"{made}.{name}",
+                callers=frozenset(callers.get(name, ())),
             )
         if not found and not abstract and (step := _of_values(node, methods)):
             found[node.name] = Entry(node.name, (), line=node.lineno, makes=True, step=step)
@@ -325,7 +389,51 @@ class _Script:
 def _entry(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
     docstring = "" if isinstance(node, ast.Lambda) else ast.get_docstring(node) or ""
     every = (*own, *keywords(node))
-    return Entry("", every, node.args.kwarg is not None, node.lineno, docstring, keys=_keys(node, own))
+    entry = Entry("", every, node.args.kwarg is not None, node.lineno, docstring, keys=_keys(node, own))
+    nothing = _gives_nothing(node)
+    step = None if any(plain_name(one.name) in OUTPUTS for one in own) else _handed_on(node)
+    if step is None:
+        return entry._replace(scores=not nothing)
+    return entry._replace(scores=False, makes=nothing and bool(step), step=step)
+
+
+def _gives_nothing(node: CallableNode) -> bool:
+    """Whether a function surely returns no value; one that is not written yet may."""
+    if isinstance(node, ast.Lambda):
+        return False
+    if isinstance(node.returns, ast.Constant) and node.returns.value is None:
+        return True
+    body = node.body[isinstance(node.body[0], ast.Expr) and len(node.body) > 1 :]
+    if isinstance(body[0], ast.Raise):
+        return "NotImplemented" in expression(body[0])
+    if isinstance(body[0], ast.Pass) or (isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)):
+        return False
+    gives = (one for one in own_nodes(node.body) if isinstance(one, ast.Return | ast.Yield | ast.YieldFrom))
+    return all(isinstance(one, ast.Return) and one.value is None for one in gives)
+
+
+def _handed_on(node: CallableNode) -> str | None:
+    """What to write for a function that hands scorers on to what runs them; None for any other."""
+    body = [] if isinstance(node, ast.Lambda) else [*own_nodes(node.body)]
+    made = {
+        one.targets[0].id: expression(one.value)
+        for one in body
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and isinstance(one.value, ast.Call)
+    }
+    for word in (word for call in body if isinstance(call, ast.Call) for word in call.keywords):
+        if word.arg not in _HANDS_ON:
+            continue
+        for each in getattr(word.value, "elts", [word.value]):
+            call = made.get(expression(each), expression(each) if isinstance(each, ast.Call) else "")
+            if call:
+                own = f"`{expression(each)}`, which is made by `{call}`" if isinstance(each, ast.Name) else f"`{call}`"
+                return (
+                    f"`{getattr(node, 'name', 'it')}` runs scorers, `{word.arg}`, and scores no row itself: to run "
+                    f"{printable(own, 200)}, add `scorer = {printable(call, 100)}` to the end of the script, and name "
+                    "`scorer` after the file"
+                )
+        return ""
+    return None
 
 
 def _keys(node: CallableNode, own: tuple[Parameter, ...]) -> tuple[str, ...]:
@@ -349,6 +457,19 @@ def is_abstract(methods: Iterable[FunctionNode]) -> bool:
     Say whether a class of these methods, with those above it, cannot be made: one of them is for others to define.
     """
     return any(ast.unparse(one).endswith("abstractmethod") for each in methods for one in each.decorator_list)
+
+
+def is_base(node: ast.AST | None) -> bool:
+    """Say whether it is a class that others extend: a Protocol, or one whose own methods are for those to write."""
+    if not isinstance(node, ast.ClassDef):
+        return False
+    methods = [one for one in node.body if isinstance(one, FunctionNode)]
+    lacking = [one for one in methods if one.name[0] != "_" or one.name == "__call__"]
+    return (
+        any(expression(one).partition("[")[0].endswith("Protocol") for one in node.bases)
+        or is_abstract(methods)
+        or (bool(lacking) and all("NotImplemented" in expression(one.body[-1]) for one in lacking))
+    )
 
 
 def _of_values(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:

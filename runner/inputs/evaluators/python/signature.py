@@ -210,6 +210,13 @@ def own_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             left.extend([*ast.iter_child_nodes(node)][::-1])
 
 
+def of_classes(node: ast.AST) -> set[int]:
+    """Return the ids of the functions that are methods of classes in this node, and are given the instance."""
+    kinds = [one for one in ast.walk(node) if isinstance(one, ast.ClassDef)]
+    methods = [one for kind in kinds for one in kind.body if isinstance(one, FunctionNode)]
+    return {id(one) for one in methods if not any(expression(mark) == "staticmethod" for mark in one.decorator_list)}
+
+
 def expression(node: ast.AST) -> str:
     """Return an expression as it is written; `…` for one of more parts than Python can write."""
     try:

@@ -12,7 +12,7 @@ from runner.core.text import list_names
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.entrypoint import NAME
-from runner.inputs.evaluators.foreign.evidence import holders
+from runner.inputs.evaluators.foreign.evidence import ListsError, holders
 from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
 from runner.inputs.evaluators.python.entries import python_entries
 from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, expression, key_of
@@ -50,7 +50,7 @@ def refuse_whole(text: str, where: str, name: str, own: Sequence[Parameter]) -> 
         if line := _opened(module, name, parameter):
             raise EvaluatorError(_of_file(module, name, parameter, line))
     if len(required) == 1 and (step := _of_pair(module, name, required[0]) or _of_rows(module, name, required[0])):
-        raise EvaluatorError(step)
+        raise ListsError(f"{where}:{getattr(module.definition(name), 'lineno', 1)}", step)
 
 
 # Data frames
@@ -244,7 +244,7 @@ def _of_rows(module: ScriptModule, entry: str, parameter: str) -> str:
     first = "name it otherwise (NAME), and " if entry == NAME else ""
     whole, rows = ("object", f"{{0: {record}}}") if keyed else ("list", f"[{record}]")
     return (
-        f"{module.where}:{function.lineno}: {entry} takes all rows as one {whole}, `{parameter}`, and reads "
+        f"{entry} takes all rows as one {whole}, `{parameter}`, and reads "
         f"{list_names(every)} of each: {first}add these lines to the end of the script, and run it without a name "
         f"after the file:\n{head}def evaluate({', '.join(every)}): return {_made(module, entry)}({rows})"
     )
@@ -271,7 +271,7 @@ def _of_pair(module: ScriptModule, entry: str, parameter: str) -> str:
     every = [f'numpy.array([row["arguments"]["{one}"] for row in results])' for one in names]
     first = "name it otherwise (NAME), and " if entry == NAME else ""
     return (
-        f"{module.where}:{function.lineno}: {entry} takes the {names[0]} and {names[1]} of all rows as `{parameter}`, "
+        f"{entry} takes the {names[0]} and {names[1]} of all rows as `{parameter}`, "
         f"as a trainer of transformers calls it, and is called with one row here: {first}add these lines to the end of "
         f"the script, and run it without a name after the file:\nimport numpy\n{head}"
         f"def evaluate({', '.join(names)}): return {_made(module, entry)}({made})\n"

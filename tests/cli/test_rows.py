@@ -86,9 +86,19 @@ def test_without_a_direction_the_line_to_add_is_shown(rows: Path) -> None:
             (one, True)
             for one in ("word_error_rate", "wer", "editDistance", "levenshtein", "perplexity", "rmse", "loss")
         ),
-        *((one, True) for one in ("toxicity_score", "hasViolation", "hallucination_score", "false_positive_rate")),
+        *((one, True) for one in ("toxicity_score", "hasViolation", "hallucination_score", "over_refusal_rate")),
         *((one, False) for one in ("overlap", "levenshtein_ratio", "edit_similarity", "answer_score", "computer")),
-        *((one, False) for one in ("no_violation", "hallucination_free", "error_handling", "non_toxic_share")),
+        *(
+            (one, False)
+            for one in (
+                "refusal_quality",
+                "refusal",
+                "no_violation",
+                "hallucination_free",
+                "error_handling",
+                "non_toxic_share",
+            )
+        ),
     ],
 )
 def test_the_direction_of_an_error_or_a_distance_is_to_minimize(rows: Path, name: str, lower: bool) -> None:

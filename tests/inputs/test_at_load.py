@@ -11,6 +11,7 @@ from runner import SandboxConfig
 from runner.core.errors import EvaluatorError
 from runner.engine.request import RunRequest, prepare
 from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.python.at_load import main_hint
 
 REWARD = "def reward_len(completions, **kwargs):\n    return [-abs(2 - len(one)) for one in completions]\n"
 TRAINING = f"""from datasets import load_dataset
@@ -91,3 +92,11 @@ def test_an_error_elsewhere_is_not_put_on_main() -> None:
     (result,) = runner.evaluate(parse_evaluator(source, "s"), [{"output": "a"}]).results
     assert result.error is not None
     assert result.error.message == "the script does not load: ZeroDivisionError: division by zero (line 4)"
+
+
+def test_an_experiment_that_is_run_at_load_is_named() -> None:
+    source = f"import os\nkey = os.environ['NO_SUCH_KEY']\n{SCORE}from langsmith import evaluate\n"
+    source += "evaluate(str, data='rows', evaluators=[score])\n"
+    hint = main_hint(source, "line 2, in <module>")
+    assert "runs an experiment whenever the script is loaded: copy the evaluator, with what it uses" in hint
+    assert main_hint(f"{SCORE}if __name__ == '__main__':\n    evaluate(str, evaluators=[score])\n", "") == ""

@@ -117,6 +117,30 @@ def test_what_lies_above_without_a_project_is_nobody_s_module(here: Path, monkey
     assert read_evaluator("../s.py").beside == {"ourlib": "../ourlib.py"}
 
 
+def test_the_root_of_a_repository_is_looked_for_above_the_current_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = here / "verl" / "utils" / "reward_score"
+    deep.mkdir(parents=True)
+    (here / "setup.cfg").write_text("")
+    (here / "verl" / "__init__.py").write_text("")
+    (deep / "s.py").write_text(f"from verl.utils.math_utils import norm\n\n{SAME}")
+    monkeypatch.chdir(deep)
+    (result,) = evaluate("s.py", ROWS).results
+    assert result.error is not None
+    assert "../../../verl/ is not taken along: copy what the script needs of it" in result.error.message
+    assert "dependencies" not in result.error.message
+
+
+def test_a_module_whose_package_was_asked_for_is_not_unknown() -> None:
+    Path("s.py").write_text(f"import func_timeout, qwzx\n\n{SAME}")
+    error = ScriptError(type="ModuleNotFoundError", message="No module named 'qwzx'")
+    said = next_step(error, read_evaluator("s.py"), ("func_timeout",)) or ""
+    assert "qwzx" in said
+    assert "func_timeout" not in said
+    assert "func_timeout" in (next_step(error, read_evaluator("s.py")) or "")
+
+
 def header(package: str, line: str) -> str:
     return f'# /// script\n# dependencies = ["{package}"]\n# ///\n{line}\n\n{SAME}'
 

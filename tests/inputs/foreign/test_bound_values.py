@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import runner
-from runner.core.errors import EvaluatorError
+from runner.core.errors import ColumnsError, EvaluatorError
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.guest.foreign.mlflow import object_of
-from sandboxes.guest.foreign.vendor import plain, text_or_none
+from sandboxes.guest.foreign.vendor import FactoryCache, case_words, plain, text_or_none
 
 
 def read(source: str, entry: str | None = None) -> tuple[str | None, str | None]:
@@ -242,3 +242,38 @@ def test_nothing_is_not_the_text_null() -> None:
     assert text_or_none({"output": None}, "output") is None
     assert text_or_none({"output": {"a": None}}, "output") == '{"a": null}'
     assert text_or_none({"output": "null"}, "output") == "null"
+
+
+class Numeric:
+    def __init__(self, expected_output: Any, threshold: float = 0.5) -> None:
+        self.made_with = (expected_output, threshold)
+
+
+def test_a_class_that_needs_a_part_of_the_row_is_made_with_it() -> None:
+    cache = FactoryCache(Numeric)
+    words = [case_words({"reference": one, "metadata": {"a": 1}}, expected_output="reference") for one in (1, 2, None)]
+    assert [cache({}, one).made_with for one in words] == [(1, 0.5), (2, 0.5), (None, 0.5)]
+    assert cache({"expected_output": 7, "threshold": 1}, words[0]).made_with == (7, 1)
+    with pytest.raises(TypeError, match="or map expected_output to a column, or set it to a value for all rows"):
+        cache({}, case_words({"output": 1}, expected_output="reference"))
+
+
+NEEDS = {
+    "deepeval": "from deepeval.metrics import BaseMetric\n\n\nclass A(BaseMetric):\n"
+    "    def __init__(self, keywords, expected_output):\n        self.keywords = keywords\n\n"
+    "    def measure(self, test_case):\n        return 1\n",
+    "pydantic-evals": "from dataclasses import dataclass\n\nfrom pydantic_evals.evaluators import Evaluator\n\n\n"
+    "@dataclass\nclass A(Evaluator):\n    keywords: list\n    expected_output: str\n\n"
+    "    def evaluate(self, ctx):\n        return 1\n",
+}
+
+
+@pytest.mark.parametrize("dialect", NEEDS)
+def test_what_a_class_needs_to_be_made_is_asked_for_as_a_column(dialect: str) -> None:
+    evaluator = parse_evaluator(NEEDS[dialect], "script", "script.py")
+    rows = [{"response": "a", "expected_keywords": ["a"], "expected_output": "b"}]
+    with pytest.raises(ColumnsError) as caught:
+        runner.evaluate(evaluator, rows)
+    assert caught.value.paths == {"output": "response", "keywords": "expected_keywords"}
+    made = parse_evaluator(f"{NEEDS[dialect]}\n\nmetric = A(['a'], 'b')\n", "script", "script.py")
+    assert {one.name for one in made.parameters if one.required} == {"output"}

@@ -47,3 +47,14 @@ def test_what_a_function_makes_is_called_and_named(dialect: str, entry: str | No
 def test_a_function_of_a_row_beside_it_is_called_as_ever() -> None:
     source = INSIDE["inspect"][0] + "\n\ndef evaluate(output, reference):\n    return output == reference\n"
     assert parse_evaluator(source, "script").dialect is None
+
+
+def test_a_method_of_a_class_in_a_function_is_given_its_instance() -> None:
+    source = "import weave\n\n\ndef make():\n    class S(weave.Scorer):\n        @weave.op\n"
+    source += (
+        "        def score(self, output: str, task: str = '', **kwargs):\n            return {'ok': task in output}\n"
+    )
+    source += "    return S()\n\n\nmetric = make()\n"
+    evaluator = parse_evaluator(source, "script")
+    assert (evaluator.dialect, evaluator.entry) == ("weave", "metric")
+    assert not {"self", "input"} & {one.name for one in evaluator.parameters if one.required}

@@ -1,0 +1,213 @@
+"""What is proposed as scoring a row judges one: no helper of that, no base class, and nothing that runs scorers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runner
+from runner.core.errors import ColumnsError, EvaluatorError
+from runner.core.types import InputMapping
+from runner.inputs.evaluators.load import parse_evaluator
+from tests.cli.commands import evalcell, write_rows
+
+WHOLE = """
+class BBHEvaluator:
+    def extract_answer(self, response, id):
+        return 1 if "yes" in self.normalize(response) else 0
+
+    def normalize(self, response):
+        return response.lower()
+
+    def evaluate(self, data):
+        truth = [int(item["reference"]) for item in data]
+        given = [self.extract_answer(item["response"], item["id"]) for item in data]
+        return sum(a == b for a, b in zip(given, truth)) / len(truth)
+"""
+ROWS = [
+    {"id": "a", "response": "Yes", "reference": "1"},
+    {"id": "b", "response": "no", "reference": "1"},
+    {"id": "c", "response": "no", "reference": "0"},
+]
+JUDGE = """
+def judge_choice(prediction, option_list, answer_token):
+    return float(prediction == answer_token)
+
+
+def doc_to_target(doc):
+    return doc["answer"][5]
+
+
+def judge_mc(predictions, references):
+    return judge_choice(predictions[0], ["A", "B"], references[0])
+"""
+RUNS = """
+def create_toxicity_evaluator(temperature=0.0):
+    return make_judge(temperature)
+
+
+def run_experiment_eval(dataset_name, experiment_name){arrow}:
+    judge = create_toxicity_evaluator()
+    result = run_experiment(dataset_name, name=experiment_name, evaluators=[judge])
+    print(result)
+{end}
+"""
+
+
+def told(source: str, entry: str | None = None, language: Any = "python") -> str:
+    with pytest.raises(EvaluatorError) as error:
+        parse_evaluator(source, "s", "s.ts" if language == "typescript" else "s.py", entry=entry, language=language)
+    return str(error.value)
+
+
+def test_a_method_over_all_rows_is_named_with_the_line_that_works(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(WHOLE)
+    write_rows(tmp_path / "rows.jsonl", ROWS)
+    said = " ".join(evalcell("run", str(tmp_path / "s.py"), str(tmp_path / "rows.jsonl"), COLUMNS="900").output.split())
+    assert "BBHEvaluator.evaluate takes all rows as one list, `data`" in said
+    assert "extract_answer" not in said
+    line = next(line for line in told(WHOLE).splitlines() if line.startswith("def evaluate"))
+    results = runner.evaluate(parse_evaluator(f"{WHOLE}\n{line}\n", "s"), ROWS).results
+    assert [result.score for result in results] == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["run", "compute", "__call__", "calculate_all"])
+def test_it_is_named_whatever_its_name_is(name: str) -> None:
+    source = WHOLE.replace("BBHEvaluator", "Bench").replace("def evaluate(", f"def {name}(")
+    assert "takes all rows as one list, `data`" in told(source)
+    outside = "def extract_answer(response, id):\n    return len(response)\n\n\ndef run(data):\n"
+    outside += "    return sum(extract_answer(d['response'], d['id']) == d['reference'] for d in data)\n"
+    assert "run takes all rows as one list, `data`" in told(outside)
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "parse_score(response, id)",
+        "extract_correct_option(response, id)",
+        "clean_answer(response, id)",
+        "normalize_prediction(prediction, id)",
+        "preprocess_response(response, id)",
+        "strip_answer(output, id)",
+    ],
+)
+@pytest.mark.parametrize("language", ["python", "typescript"])
+def test_a_helper_that_another_function_calls_is_not_proposed(helper: str, language: str) -> None:
+    name = helper.partition("(")[0]
+    if language == "python":
+        source = (
+            f"def {helper}:\n    return 1\n\n\ndef mark(text, model):\n    return {name}(text, '') == model.ask()\n"
+        )
+    else:
+        source = f"export function {helper} {{ return 1; }}\n"
+        source += f"export function mark(text, path) {{ return {name}(text, '') === read(path); }}\n"
+    assert f"`{name}(" not in told(source, language=language).partition(" (it defines")[0]
+
+
+def test_a_function_that_judges_is_proposed_though_its_name_is_like_a_helpers() -> None:
+    source = "def get_accuracy(pred, gold):\n    return float(pred == gold)\n\n\n"
+    source += "def main():\n    print(get_accuracy(1, 1))\n"
+    assert "`get_accuracy(pred, gold)` likely scores a row" in told(source)
+    source = source.replace("get_accuracy", "parse_and_compare")
+    assert "`parse_and_compare(pred, gold)` likely scores a row" in told(source)
+
+
+@pytest.mark.parametrize("language", ["python", "typescript"])
+def test_a_helper_that_is_named_has_a_note(language: Any) -> None:
+    source = "def extract_answer(response):\n    return len(response)\n"
+    name = "extract_answer"
+    if language == "typescript":
+        source, name = "export function extractAnswer(response) { return response.length; }\n", "extractAnswer"
+    run = runner.evaluate(parse_evaluator(source, "s", entry=name, language=language), ROWS)
+    assert any(f"`{name}` is given no reference, though rows have `reference`" in note for note in run.notes)
+    without = [{"id": row["id"], "response": row["response"]} for row in ROWS]
+    run = runner.evaluate(parse_evaluator(source, "s", entry=name, language=language), without)
+    assert not any("is given no reference" in note for note in run.notes)
+
+
+def test_a_scorer_without_a_reference_has_no_such_note() -> None:
+    for name in ("length_score", "get_length_score", "is_polite", "format_reward"):
+        source = f"def {name}(response):\n    return len(response)\n"
+        run = runner.evaluate(parse_evaluator(source, "s", entry=name), ROWS)
+        assert not any("is given no reference" in note for note in run.notes)
+
+
+def test_a_metric_of_lists_is_named_before_what_it_calls() -> None:
+    said = told(JUDGE)
+    assert "`judge_mc(predictions, references)` takes lists" in said
+    assert "return judge_mc([output], [reference])" in said
+    assert "judge_choice" not in said
+    assert "doc_to_target" not in said
+    beside = "\n\ndef length_score(response):\n    return len(response)\n"
+    said = told(JUDGE + beside)
+    assert said.index("`judge_mc(predictions, references)`") < said.index("`length_score(response)` likely")
+    nearer = "\n\ndef f1(prediction, reference):\n    return 1.0\n"
+    said = told(JUDGE + nearer)
+    assert said.index("`f1(prediction, reference)`") < said.index("`judge_mc(predictions, references)` takes all rows")
+
+
+def test_a_constant_is_said_where_no_column_fits() -> None:
+    evaluator = parse_evaluator(JUDGE, "s", entry="judge_choice")
+    rows = [{"question": "q", "answer": "A", "prediction": "A"}]
+    with pytest.raises(ColumnsError) as error:
+        runner.evaluate(evaluator, rows)
+    assert "a value for all rows is given by InputMapping(literals={'option_list': 'VALUE'})" in str(
+        error.value
+    ).replace('"', "'")
+    mapping = InputMapping(paths={"answer_token": "answer"}, literals={"option_list": ["A", "B"]})
+    assert runner.evaluate(evaluator, rows, mapping=mapping).results[0].score == 1.0
+
+
+@pytest.mark.parametrize(("arrow", "end"), [(" -> None", ""), ("", ""), ("", "    return result")])
+def test_what_runs_scorers_is_no_scorer_and_the_factory_is_named(arrow: str, end: str) -> None:
+    said = told(RUNS.format(arrow=arrow, end=end))
+    assert "run_experiment_eval(dataset_name" not in said
+    assert "`judge`, which is made by `create_toxicity_evaluator()`" in said
+    assert "add `scorer = create_toxicity_evaluator()`" in said
+
+
+def test_what_returns_nothing_is_no_scorer() -> None:
+    source = "def score_all(output, reference):\n    print(output == reference)\n"
+    assert "score_all(" not in told(source)
+    assert "`score(a)` likely scores a row" in told("def score(a): pass")
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "class Base(Protocol):\n    def __call__(self, completions, **kwargs) -> list: ...\n",
+        "class Base(ABC):\n    @abstractmethod\n    def __call__(self, completions, **kwargs): ...\n",
+        "class Base:\n    def __call__(self, completions, **kwargs):\n        raise NotImplementedError\n",
+    ],
+)
+def test_a_base_class_is_not_proposed(base: str) -> None:
+    head = "from abc import ABC, abstractmethod\nfrom typing import Protocol\n\n\n"
+    own = (
+        "class {0}(Base):\n    def __call__(self, completions, **kwargs):\n        return [1.0 for _ in completions]\n"
+    )
+    said = told(head + base + own.format("A") + own.format("B"))
+    assert "has `A`, `B`, and each is a reward function of TRL" in said
+    assert parse_evaluator(head + base + own.format("A"), "s", "s.py").entry == "A"
+
+
+def test_all_scorers_local_to_functions_are_named() -> None:
+    source = "def run_a():\n    def correct(outputs, reference_outputs):\n        return outputs == reference_outputs\n"
+    source += "    def hit(outputs, reference_outputs):\n        return 1\n    start([correct, hit])\n"
+    source += (
+        "\n\ndef run_b():\n    class Match(Base):\n        def score(self, output, reference):\n            return 1\n"
+    )
+    source += "    start([Match()])\n"
+    said = told(source)
+    assert "`correct(outputs, reference_outputs)` (line 2) that is local to `run_a`" in said
+    assert "local, too: `hit(outputs, reference_outputs)` (line 4), `Match.score(output, reference)` (line 11)" in said
+
+
+def test_of_two_columns_that_do_as_well_both_are_named(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("def evaluate(hyp, ref):\n    return float(hyp == ref)\n")
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"hyp1": "a", "hyp2": "b", "ref": "a"}) + "\n")
+    said = " ".join(evalcell("run", str(tmp_path / "s.py"), str(tmp_path / "rows.jsonl"), COLUMNS="900").output.split())
+    assert "--map hyp=hyp" in said
+    assert "would do for `hyp` as well" in said

@@ -211,3 +211,43 @@ def test_of_two_columns_that_do_as_well_both_are_named(tmp_path: Path) -> None:
     said = " ".join(evalcell("run", str(tmp_path / "s.py"), str(tmp_path / "rows.jsonl"), COLUMNS="900").output.split())
     assert "--map hyp=hyp" in said
     assert "would do for `hyp` as well" in said
+
+
+ARRAYS = """export function exactMatch(predictions: string[], references: readonly string[]): number {
+  let hits = 0;
+  for (let i = 0; i < predictions.length; i++) if (predictions[i] === references[i]) hits++;
+  return hits / predictions.length;
+}
+export class Bench {
+  extractAnswer(response: string, id: string): number { return response === "yes" ? 1 : 0; }
+  run(data: { response: string; reference: string }[]): number {
+    return data.filter((one) => this.extractAnswer(one.response, "") === Number(one.reference)).length / data.length;
+  }
+}
+"""
+
+
+def test_an_array_of_typescript_is_given_no_text_and_the_line_to_write_works() -> None:
+    rows = [{"prediction": "axc", "reference": "abc"}, {"prediction": "abc", "reference": "abc"}]
+    mapping = InputMapping(paths={"predictions": "prediction", "references": "reference"})
+    read: dict[str, Any] = {"name": "s", "where": "s.ts", "language": "typescript"}
+    with pytest.raises(EvaluatorError, match="exactMatch declares an array there: add this line") as error:
+        runner.evaluate(parse_evaluator(ARRAYS, **read, entry="exactMatch"), rows, mapping=mapping)
+    line = str(error.value).splitlines()[-1]
+    run = runner.evaluate(parse_evaluator(f"{ARRAYS}{line}\n", **read), rows, mapping=mapping)
+    assert [one.score for one in run.results] == [0.0, 1.0]
+    lists = [{"prediction": ["a", "b"], "reference": ["a", "c"]}]
+    assert (
+        runner.evaluate(parse_evaluator(ARRAYS, **read, entry="exactMatch"), lists, mapping=mapping).results[0].score
+        == 0.5
+    )
+
+
+def test_a_method_over_all_rows_in_typescript_has_its_line_too() -> None:
+    rows = [{"response": "yes", "reference": "1"}, {"response": "no", "reference": "1"}]
+    read: dict[str, Any] = {"name": "s", "where": "s.ts", "language": "typescript"}
+    with pytest.raises(ColumnsError, match="`data` is an array: if that is of all rows, add `") as error:
+        runner.evaluate(parse_evaluator(ARRAYS, **read, entry="Bench.run"), rows)
+    line = str(error.value).partition("add `")[2].partition("` to the script")[0]
+    run = runner.evaluate(parse_evaluator(f"{ARRAYS}{line}\n", **read), rows)
+    assert [one.score for one in run.results] == [1.0, 0.0]

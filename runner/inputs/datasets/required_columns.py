@@ -180,7 +180,7 @@ def _error(
     if not any(keys.values()) and (objects := _of_objects(evaluator)):
         why += f"; {objects}"
     for p in keys:
-        if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p)):
+        if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p, own)):
             why += f"; {alone}"
     why += "".join(f"; the script reads {list_names(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
     why += _same_columns(likely, [one for one in free if one not in likely.values()])
@@ -310,8 +310,15 @@ def _of_objects(evaluator: Evaluator) -> str:
     return of_objects(module, evaluator.called, [one.name for one in evaluator.parameters if one.required])
 
 
-def _all_rows(evaluator: Evaluator, parameter: str) -> str:
+def _all_rows(evaluator: Evaluator, parameter: str, columns: Sequence[str]) -> str:
     """What to do with a function of no tool that goes through all rows; empty for any other."""
+    if evaluator.dialect is None and evaluator.language == "typescript" and evaluator.entry is not None:
+        from runner.inputs.evaluators.typescript.entries import arrays_of  # here: the parser takes time to import
+
+        arrays, called = arrays_of(evaluator.source, evaluator.entry)
+        own = ["metadata", *(one for one in BY_NAME[:3] if one in columns)]
+        line = f"export function evaluate({{ {', '.join(own)} }}) {{ return {called}([{{ ...{', '.join(own)} }}]); }}"
+        return f"`{parameter}` is an array: if that is of all rows, add `{line}` to the script" * (parameter in arrays)
     if (module := _own_module(evaluator)) is None:
         return ""
     from runner.inputs.evaluators.foreign.evidence import goes_through_rows

@@ -35,8 +35,11 @@ _SEPARATED = re.compile(r"[^\s;|]+(\s?[;|]\s?[^\s;|]+)+")
 
 
 def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Binding) -> None:
-    """Raise EvaluatorError where a Python function of no tool takes lists, and the first rows have single values."""
-    if evaluator.dialect is not None or evaluator.language != "python" or not evaluator.evaluates:
+    """Raise EvaluatorError where a function of no tool takes lists, and the first rows have single values."""
+    if evaluator.dialect is not None or not evaluator.evaluates:
+        return
+    if evaluator.language != "python":
+        _refuse_arrays(name, cases, evaluator, binding)
         return
     if evaluator.accepts_any or evaluator.entry:
         _refuse_nothing(name, cases, evaluator, binding)
@@ -84,6 +87,34 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         lists = {p for p, use in uses.items() if use.how == "list"}
         raise EvaluatorError(_of_one(name, evaluator, misfits, [*lists], values))
     raise EvaluatorError(_of_all(name, module, evaluator, misfits, any(uses[p].of_all for p in misfits), values))
+
+
+def _refuse_arrays(name: str, cases: Cases, evaluator: Evaluator, binding: Binding) -> None:
+    """Refuse a function in TypeScript that was named, and gets texts where it declares arrays."""
+    if evaluator.entry is None or evaluator.is_inline or not re.search(r"\[\]|Array<", evaluator.source):
+        return
+    from runner.inputs.evaluators.typescript.entries import arrays_of  # here: the parser takes time to import
+
+    arrays, called = arrays_of(evaluator.source, evaluator.entry)
+    names = [one.name for one in evaluator.parameters]
+    single = {p: some for p, some in _singles(_columns(cases, binding, _ROWS, names)).items() if p in arrays}
+    if not single:
+        return
+    own = [one.name for one in evaluator.parameters if one.required or one.name in single]
+    p, columns = next(iter(single)), binding.needs()
+    text = (
+        f"{name}: `{p}` is {describe(single[p][0], 60)} in the first row, and {evaluator.entry} declares an array there"
+    )
+    if all(isinstance(one, str) and kind_of_list(one) == "JSON" for one in single[p]):
+        raise EvaluatorError(Message(f"{text}; give ", Setting("json_columns", [columns.get(p, p)])))
+    start = "export function evaluate" if "export " in evaluator.source else "exports.evaluate = function "
+    split = {p for p, some in single.items() if any(_SEPARATED.fullmatch(str(one)) for one in some)}
+    made = {p: f"{p}.split(/\\s*[;|]\\s*/)" if p in split else f"[{p}]" for p in single}
+    given = ", ".join(made.get(one, one) for one in own)
+    raise EvaluatorError(
+        f"{text}: add this line to the end of the script, and run it without `:{evaluator.entry}`:\n"
+        f"{start}({{ {', '.join(own)} }}) {{ return {called}({given}); }}"
+    )
 
 
 def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
@@ -162,16 +193,17 @@ def _singles(values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     return {p: some for p, some in values.items() if all(isinstance(one, str | int | float) for one in some)}
 
 
-def _columns(cases: Cases, binding: Binding, rows: int) -> dict[str, list[Any]]:
+def _columns(cases: Cases, binding: Binding, rows: int, names: Sequence[str] = ()) -> dict[str, list[Any]]:
     """By parameter, its values in the first rows that have any, but for those that are null or empty."""
     found: dict[str, list[Any]] = {}
     for at in range(_ROWS):
         if rows <= 0 or (case := cases.look(at)) is None:
             break
         try:
-            own = {} if case.broken is not None else binding.arguments(case)[1]
+            placed, own = ((), {}) if case.broken is not None else binding.arguments(case)
         except MappingError:
             continue
+        own = {**dict(zip(names, placed, strict=False)), **own}
         rows -= bool(own)
         for parameter, value in own.items():
             if value is not None and value != "" and parameter not in binding.mapping.literals:

@@ -62,6 +62,7 @@ _RUN = re.compile(
     r"\b(\w+)[?!]?\.(?:results|caseResults|cases|samples|rows|evaluations)\b"
     r"(?=[?!]?\.(?:map|filter|reduce|forEach|flatMap|every|some|length)\b|\s*\)\s*\{)"
 )
+_ARRAY = re.compile(r"(readonly\s+)?([\w.]+|\{.*\}|\([^()]*\))\s*\[\]|(Readonly)?Array<.*>", re.DOTALL)
 _TEXT = 100_000
 """Bytes of a function that are looked through."""
 
@@ -131,6 +132,18 @@ def keys_of(text: str, name: str, parameter: str) -> list[str]:
     if one is None:
         return []
     return [key for key in reads_of(script, one.node, parameter).keys if key not in OF_VALUES]
+
+
+def arrays_of(text: str, name: str) -> tuple[list[str], str]:
+    """Return the parameters that a function declares as arrays alone, and how the script calls it."""
+    script = TypeScriptModule(text)
+    one = _callables(script).get(name)
+    if one is None:
+        return [], name
+    called = name if one.member is None else f"{one.member.owner}.{name.rpartition('.')[2]}"
+    own = [each for each in formals_of(one.node) if each.plain]
+    written = [(each, script.text(each.annotation, 2000).lstrip(": ") if each.annotation else "") for each in own]
+    return [script.text(each.pattern, 60) for each, kind in written if _ARRAY.fullmatch(kind)], called
 
 
 def common_entry(text: str) -> str | None:

@@ -6,7 +6,17 @@ import re
 from copy import copy
 
 from .frame import TYPE_CHECKING, made_or_class, parameters
-from .vendor import case_words, making, needed, open_script, result_dict, row_arguments, text, text_or_none, waiting
+from .vendor import (
+    case_words,
+    making,
+    open_script,
+    required_arguments,
+    result_dict,
+    row_arguments,
+    text,
+    text_or_none,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +35,7 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     fields = set(LLMTestCase.model_fields) - {"input", "actual_output", "expected_output", "metadata"}
     words = set(re.findall(r"\w+", source))
     own, accepts_any = parameters(kind)
-    needs = needed(kind) if is_class else []
+    needs = required_arguments(kind) if is_class else []
 
     class Case(LLMTestCase):  # type: ignore[misc]
         """Has the row's columns too, as people set them on their cases."""

@@ -67,7 +67,7 @@ class FactoryCache:
         if not arguments and self._plain is not None:
             return self._plain
         if self._needs is None:
-            self._needs = needed(self._make)
+            self._needs = required_arguments(self._make)
         arguments = {**{name: words[name] for name in self._needs if words and name in words}, **arguments}
         for known, made in self._others:
             if known == arguments:
@@ -78,7 +78,7 @@ class FactoryCache:
         return made
 
 
-def needed(make: Callable[..., Any]) -> list[str]:
+def required_arguments(make: Callable[..., Any]) -> list[str]:
     """Return the arguments without which nothing is made, as far as its signature tells them."""
     try:
         return [name for name, has_default in parameters(make)[0].items() if not has_default]
@@ -91,7 +91,7 @@ def making(make: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     try:
         return make(**arguments)
     except TypeError:
-        lacking = [name for name in needed(make) if name not in arguments]
+        lacking = [name for name in required_arguments(make) if name not in arguments]
         if not lacking:
             raise
         name, given_so = make.__name__, ", ".join(f"{one}=…" for one in lacking)

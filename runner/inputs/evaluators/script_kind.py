@@ -24,6 +24,9 @@ _TOGETHER = re.compile(
 )
 """Words of Opik, MLflow, Langfuse, Weave, pydantic-evals and Inspect for what judges all rows together."""
 
+_MOST = 20
+"""Functions of one parameter that are asked whether they take all rows: each is parsed anew."""
+
 _RESULT = re.compile(r"\b(Evaluation|EvaluationResults?|Score|Feedback|ScoreResult|MetricResult)\b")
 """Result objects of tools: a script without one is not looked at for them."""
 
@@ -164,7 +167,7 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
         one for one in entries.values() if len(one.required) == 1 and one.scores and not (one.makes or one.callers)
     ]
     whole: tuple[Entry, ListsError] | None = None
-    for one in dict.fromkeys([*likely(entries.values()), *(alone if language == "python" else [])]):
+    for one in dict.fromkeys([*likely(entries.values()), *(alone[:_MOST] if language == "python" else [])]):
         try:
             _named(text, where, language, one.name)
         except EvaluatorError as e:  # naming it would not do either

@@ -13,13 +13,15 @@ import errno
 import struct
 from collections.abc import Iterable
 
-from sandboxes.boxes.syscalls import AARCH64, NEWEST, X86_64
+from sandboxes.boxes.syscalls import AARCH64, NEWEST, PLAIN_AARCH64, PLAIN_X86_64, X86_64
 from sandboxes.errors import SandboxUnavailableError
 
 Code = list[tuple[int, int, int, int]]
 """Instructions: operation, jump if true, jump if false, constant. Every path ends in a verdict."""
 
 _MACHINES = {"x86_64": (0xC000_003E, X86_64), "aarch64": (0xC000_00B7, AARCH64)}
+
+_PLAIN = {"x86_64": PLAIN_X86_64, "aarch64": PLAIN_AARCH64}
 
 _KNOWN = X86_64.keys() | AARCH64.keys()
 
@@ -117,6 +119,13 @@ _SHARED_MEMORY = 0x21
 # SOL_SOCKET, and SNDBUF, RCVBUF, SNDBUFFORCE, RCVBUFFORCE: memory of the kernel.
 _SOCKET_LEVEL, _SOCKET_BUFFERS = 1, (7, 8, 32, 33)
 
+_EXECUTABLE = 4
+"""PROT_EXEC: the code of a Wasm worker is all there before its filter is."""
+_WORKER_IOCTL = (*_IOCTL, 0xC060_6610)
+"""With PAGEMAP_SCAN, on the page map that the worker has open."""
+_WORKER_FCNTL = (1, 2, 3)
+"""GETFD, SETFD, GETFL."""
+
 _PROCESS = 0  # of setpriority: not a group of processes, not all that the user runs
 _UNIX, _INET, _INET6 = 1, 2, 10
 _STREAM, _DATAGRAM, _SEQPACKET = 1, 2, 5
@@ -142,15 +151,45 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
             f"the process sandbox knows no system calls of {machine!r}, only of {' and '.join(_MACHINES)}; "
             "choose another sandbox, for instance wasm"
         )
-    architecture, numbers = _MACHINES[machine]
+    _, numbers = _MACHINES[machine]
     rules = {}
     for name, code in _rules(network, metadata, starts).items():
         if name in numbers or name not in _KNOWN:  # a name that no machine has is a mistake
             rules[numbers[name]] = code
     for first, last in UNUSED_CALLS[machine]:
         rules |= dict.fromkeys(range(first, last + 1), _ENOSYS)
-    search = _load(_NUMBER) + _search(_pieces(rules))
-    code = _load(_ARCHITECTURE) + _branch(_EQUAL, architecture, search, _KILLED)
+    return _assembled(machine, rules, _ALLOWED)
+
+
+def worker_program(machine: str, pid: int) -> bytes | None:
+    """
+    The filter of a Wasm worker that has opened all it needs: what it may call, and nothing else.
+
+    It may use its descriptors, its memory and its threads, and signal itself, the process `pid`. Nothing can be opened,
+    started, connected or made executable. All else fails with EPERM; newer calls with ENOSYS, for which C libraries
+    know an older one. None for a machine whose numbers are not known here.
+    """
+    if machine not in _MACHINES:
+        return None
+    _, numbers = _MACHINES[machine]
+    special = {
+        "tgkill": _one_of(0, (pid,), _ALLOWED, _EPERM),
+        "sched_getaffinity": _one_of(0, (0,), _ALLOWED, _EPERM),
+        "mprotect": _one_of(2, (_EXECUTABLE,), _EPERM, _ALLOWED, mask=_EXECUTABLE),
+    }
+    rules = {number: special.get(name, _ALLOWED) for name, number in _PLAIN[machine].items()}
+    rules[numbers["memfd_create"]] = _ALLOWED
+    rules[numbers["mmap"]] = _one_of(2, (_EXECUTABLE,), _EPERM, _ALLOWED, mask=_EXECUTABLE)
+    rules[numbers["ioctl"]] = _one_of(1, _WORKER_IOCTL, _ALLOWED, _EPERM)
+    rules[numbers["fcntl"]] = _one_of(1, _WORKER_FCNTL, _ALLOWED, _EPERM)
+    rules[numbers["clone3"]] = _ENOSYS
+    return _assembled(machine, rules, _EPERM)
+
+
+def _assembled(machine: str, rules: dict[int, Code], other: Code) -> bytes:
+    """The program: these verdicts by number, and one for all others that are known."""
+    search = _load(_NUMBER) + _search(_pieces(rules, other))
+    code = _load(_ARCHITECTURE) + _branch(_EQUAL, _MACHINES[machine][0], search, _KILLED)
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
@@ -184,11 +223,11 @@ def _internet() -> Code:
     return _one_of(0, (_INET, _INET6), kind, _EACCES)
 
 
-def _pieces(rules: dict[int, Code]) -> list[tuple[int, Code]]:
+def _pieces(rules: dict[int, Code], other: Code) -> list[tuple[int, Code]]:
     """The line of all numbers, cut where the verdict changes: the first number of each piece, and its verdict."""
     pieces: list[tuple[int, Code]] = []
     for number in range(NEWEST + 1):
-        code = rules.get(number, _ALLOWED)
+        code = rules.get(number, other)
         if not pieces or code != pieces[-1][1]:
             pieces.append((number, code))
     return [*pieces, (NEWEST + 1, _ENOSYS)]

@@ -26,3 +26,13 @@ def end_with(host: int) -> None:
     watched.register(host, select.POLLIN)
     watched.poll()
     os._exit(0)
+
+
+def wait_for_either(pipe: int, host: int) -> bool:
+    """Wait until `pipe` can be read or has ended, or the process that `host` is a handle on has; False for the latter."""
+    import select
+
+    watched = select.poll()
+    watched.register(host, select.POLLIN)
+    watched.register(pipe, select.POLLIN | select.POLLHUP)
+    return host not in {each for each, _ in watched.poll()}

@@ -108,9 +108,13 @@ class Engine:
         self.code_address = native.pointer(self.code)
         self._ticker = Ticker(self.wasmtime)
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Start its threads."""
         self._ticker.start()
         clock.hold(self)
+
+    def __enter__(self) -> Self:
+        self.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, t: TracebackType | None) -> None:

@@ -7,6 +7,7 @@ A request is a JSON header, then raw bytes. There is one reply for each request,
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
@@ -26,6 +27,13 @@ LINGER = 0.01
 
 FAILED_RESULT = "failed"
 """The result if no script is at fault; the payload says why."""
+
+WALL = "wall"
+"""The first result of a worker: the payload says what confines it."""
+
+_WORDS = {b"reply", b"timeout", b"cpu", b"memory", b"stack", b"trap", b"unreadable", b"too_much", b"failed", b"wall"}
+_FEW = 1 << 16
+"""Bytes that a worker's own words may have."""
 
 Frame = tuple[dict[str, Any], bytes]
 
@@ -78,17 +86,25 @@ class Replies:
         self._stream = stream
         self._data = bytearray()
 
-    def take(self, calls: Sequence[int]) -> list[Raw]:
-        """Return the replies that have arrived whole: the results of the first of these calls."""
+    def take(self, calls: Sequence[int], longest: int) -> list[Raw]:
+        """
+        Return the replies that have arrived whole: the results of the first of these calls.
+
+        Raises EOFError for what no worker sends, unless a script has got out of WebAssembly into it.
+        """
         data, at, found = self._data, 0, list[Raw]()
         while len(found) < len(calls) and len(data) - at >= _TOLD.size:
             how, duration, length = _TOLD.unpack_from(data, at)
             start = at + _TOLD.size
             end = start + how + length
+            if length > max(longest, _FEW) or not 0 <= duration < math.inf:
+                raise EOFError("its reply cannot be read")
             if len(data) < end:
                 break
-            word = data[start : start + how].decode()
-            found.append(Raw(calls[len(found)], word, bytes(data[start + how : end]), duration))
+            word = bytes(data[start : start + how])
+            if word not in _WORDS:
+                raise EOFError("its reply cannot be read")
+            found.append(Raw(calls[len(found)], word.decode(), bytes(data[start + how : end]), duration))
             at = end
         del data[:at]
         return found

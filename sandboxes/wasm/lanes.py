@@ -17,6 +17,8 @@ from sandboxes.wasm import frames, worker_process
 from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.native_code import NativeCode
 from sandboxes.wasm.reset import Reset
+from sandboxes.wasm.wall import Tier
+from sandboxes.wasm.wall_report import read_wall
 from sandboxes.wasm.worker_process import WasmProcess
 
 GRACE = 10.0
@@ -29,14 +31,20 @@ _KEPT = 50 << 20  # bytes per second of a loaded script's memory that a slow mac
 class Lane:
     """Runs one job at a time in a worker process, which is started again after it died."""
 
-    def __init__(self, reset: Reset) -> None:
+    def __init__(self, reset: Reset, tier: Tier | None = None) -> None:
         self.programs: set[int] = set()
         """The programs loaded here; after a restart a lane has none."""
         self.worked = False
         """Whether a program was ever loaded here."""
+        self.tier = tier
+        """The tier of the wall around its process. None: the strongest that works."""
+        self.wall: dict[str, Any] = {}
+        """What stands around its process, once that has told it."""
         self._reset: Reset = reset
         self._code: NativeCode | None = None
         self._process: WasmProcess | None = None
+        self._replies: frames.Replies | None = None
+        """None, until its process has told what stands around it."""
         self._ending: asyncio.Task[str] | None = None
         self._shortage = shortage.Shortage()
         self._unread = asyncio.Event()
@@ -57,6 +65,8 @@ class Lane:
                 why = shortage.why(e) or f"{sys.executable}: {e.strerror}"
                 raise SandboxLostError(f"a wasm worker process cannot be started: {why}") from e
             shortage.first_to_go(self._process.pid)
+            assert self._process.stdout
+            self._replies, self.wall = frames.Replies(self._process.stdout), {}
             self._open()
         return self._process
 
@@ -69,28 +79,45 @@ class Lane:
         if self._code and self._process and self._process.stdin:
             paths = {part: [str(path), identity(path)] for part, path in self._code._asdict().items()}
             with contextlib.suppress(OSError):  # it has died, which its next caller will notice
-                self._process.stdin.write(frames.pack({"do": "open", **paths}))
+                self._process.stdin.write(frames.pack({"do": "open", "tier": self.tier, **paths}))
+
+    async def greet(self, seconds: float) -> None:
+        """Wait until its process tells what stands around it, for so many seconds. If it fails, its next use says so."""
+        with contextlib.suppress(TimeoutError, EOFError, OSError):
+            async with asyncio.timeout(seconds):
+                await self._greet()
+
+    async def _greet(self) -> None:
+        assert self._replies
+        if not self.wall:
+            (told, *_) = await self._more([-1], 0)
+            self.wall = read_wall(told.payload)
+
+    async def _more(self, calls: Sequence[int], longest: int) -> list[Raw]:
+        """The next results. Raises EOFError and OSError if it has died."""
+        assert self._replies
+        while not (raws := self._replies.take(calls, longest)):
+            self._unread.clear()
+            try:
+                await self._replies.more()
+            finally:
+                self._unread.set()
+        return raws
 
     async def _ask(self, header: dict[str, Any], payload: bytes, calls: Sequence[int]) -> AsyncGenerator[Sequence[Raw]]:
         process = await finish(self.start) if self._process is None else self._process
         assert process.stdin
-        assert process.stdout
-        timeout, memory, *_ = header["bounds"]
+        timeout, memory, longest, _ = header["bounds"]
         patience = timeout + GRACE + memory / _KEPT
         finished = False
         try:
             process.stdin.write(frames.pack(header, payload))
             async with asyncio.timeout(patience):  # one that does not start reads nothing
                 await process.stdin.drain()
-            replies = frames.Replies(process.stdout)
             while not finished:
                 async with asyncio.timeout(patience):
-                    while not (raws := replies.take(calls)):
-                        self._unread.clear()
-                        try:
-                            await replies.more()
-                        finally:
-                            self._unread.set()
+                    await self._greet()
+                    raws = await self._more(calls, longest)
                 calls = calls[len(raws) :]
                 finished = not calls
                 if raws[0].how == frames.FAILED_RESULT:

@@ -9,6 +9,7 @@ Documentation/admin-guide/mm/pagemap.rst, include/uapi/linux/fs.h and mm/memory.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -18,6 +19,7 @@ from ctypes import c_int, c_uint64, c_ulong, c_void_p
 from functools import partial
 from typing import Any
 
+_PATH = "/proc/self/pagemap"
 PAGE = 4096
 _ENTRY = 8  # bytes a page
 _PRESENT, _SWAPPED, _OF_FILE = 0x80, 0x40, 0x20  # in an entry's highest byte
@@ -28,6 +30,16 @@ _SCAN = 0xC0606610  # PAGEMAP_SCAN, since Linux 6.7
 _IS_FILE, _IS_PRESENT, _IS_SWAPPED = 1 << 2, 1 << 3, 1 << 4
 _REGION = 24  # bytes: start, end, categories
 _REGIONS = 2048  # most stretches that one scan tells
+
+
+_kept: int | None = None
+
+
+def keep_page_map() -> None:
+    """Open it for all that is to come: this process will not be able to open anything. Does nothing if it is not there."""
+    global _kept
+    with contextlib.suppress(OSError):
+        _kept = _kept if _kept is not None else os.open(_PATH, os.O_RDONLY | os.O_CLOEXEC)
 
 
 class PageMap:
@@ -43,7 +55,7 @@ class PageMap:
         import resource  # here: not every platform has it
 
         self._usage = partial(resource.getrusage, resource.RUSAGE_THREAD)
-        self._fd = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = _kept if _kept is not None else os.open(_PATH, os.O_RDONLY | os.O_CLOEXEC)
         # It keeps the GIL: to release and take it again may cost more than the scan.
         self._scan: Any = ctypes.PyDLL(None).ioctl
         self._scan.argtypes = (c_int, c_ulong, c_void_p)
@@ -119,9 +131,9 @@ class PageMap:
         return entries[_ENTRY - 1 :: _ENTRY].translate(_WRITTEN)
 
     def close(self) -> None:
-        if self._fd >= 0:
+        if self._fd >= 0 and self._fd != _kept:
             os.close(self._fd)
-            self._fd = -1
+        self._fd = -1
 
 
 def _of_regions(told: bytes, address: int) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from time import monotonic
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sandboxes.base import (
     LOG,
@@ -35,6 +35,8 @@ from sandboxes.wasm.frames import Bounds, Request
 from sandboxes.wasm.lanes import Lane
 from sandboxes.wasm.native_code import PARTS, NativeCode, compile_part, guest_file, wasmtime_version
 from sandboxes.wasm.reset import Reset
+from sandboxes.wasm.wall import NOTHING, PROTECTS, Tier
+from sandboxes.wasm.wall_report import wall_here, wall_words
 from sandboxes.words.hints import WASM
 
 if find_spec("wasmtime") is None:  # only workers import it
@@ -57,6 +59,9 @@ DEATHS_HERE = DEATHS | {
 PATIENCE = 0.05
 """Seconds that a program's callers wait in sum before another lane loads it: a start costs more than a few rows."""
 
+_SECONDS = 60.0
+"""Seconds for a worker to be ready, which takes less than one; a machine under load may be slow."""
+
 ADDRESSES = 10 << 30
 """Bytes: an instance reserves 4 GB and a guard, and a new one is made while another is there."""
 
@@ -65,6 +70,8 @@ class WasmConfig(SandboxConfig):
     """Settings of the wasm sandbox only."""
 
     reset: Reset = "auto"
+    tier: Tier | None = None
+    """Of the kernel's wall around a worker. None: the strongest that works here."""
 
 
 _ENFORCED = (
@@ -83,11 +90,14 @@ class WasmSandbox(Sandbox):
         disk=True,
         cpu=True,
         enforced=_ENFORCED,
+        tiers=(*(f"{tier}: {protects}" for tier, protects in PROTECTS.items()), f"none: {NOTHING}"),
     )
 
     def __init__(self, config: SandboxConfig) -> None:
         super().__init__(config)
         self._reset: Reset = config.reset if isinstance(config, WasmConfig) else "auto"
+        self._tier = config.tier if isinstance(config, WasmConfig) else None
+        self._wall: dict[str, Any] = {}
         self._jobs = config.jobs or cores()
         self._lanes: list[Lane] = []
         self._free: list[Lane] = []
@@ -109,12 +119,17 @@ class WasmSandbox(Sandbox):
     def python(self) -> str:
         return _guest_python()
 
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return {"sandbox": self.identity} | self._wall
+
     @classmethod
     def check(cls) -> str:
         from sandboxes.wasm.restore import restores_pages
 
         fresh = "restored pages" if restores_pages() else "new instances"
-        return f"CPython {_guest_python()} in wasmtime {wasmtime_version()}; a fresh state by {fresh}"
+        made = f"CPython {_guest_python()} in wasmtime {wasmtime_version()}; a fresh state by {fresh}"
+        return f"{made}; {wall_words(wall_here())}"
 
     async def open(self) -> None:
         _refuse_few_addresses()
@@ -126,11 +141,15 @@ class WasmSandbox(Sandbox):
             raise
 
     async def _begin(self) -> None:
-        self._lanes = [Lane(self._reset) for _ in range(self._jobs)]
+        self._lanes = [Lane(self._reset, self._tier) for _ in range(self._jobs)]
         await finish(self._lanes[0].start)  # first, so that it imports what it needs meanwhile
         found = await self._compiled()
         for lane in self._lanes:
             lane.serve(found)
+        await self._lanes[0].greet(_SECONDS)
+        self._wall = self._lanes[0].wall
+        for lane in self._lanes:  # none is ever weaker than the manifest says
+            lane.tier = self._wall.get("tier") or self._tier
         self._free, self._room = list(self._lanes), asyncio.Semaphore(len(self._lanes))
 
     async def _compiled(self, tried: bool = False) -> NativeCode:

@@ -62,7 +62,8 @@ async def _run(sandbox: Sandbox, language: Language) -> str:
     if [(each.status, each.value) for each in found] != [("ok", "é")]:
         why = found[0].error.message if found and found[0].error else "it returned something else"
         raise SandboxError(f"a script of one row failed ({why}); report it with all findings")
-    return sandbox.identity
+    protects = sandbox.manifest.get("protects")
+    return f"{sandbox.identity} ({protects})" if protects else sandbox.identity
 
 
 def providers() -> Iterator[Finding]:

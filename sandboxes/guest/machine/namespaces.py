@@ -104,6 +104,23 @@ def put_up(
     }
 
 
+def empty_root() -> None:
+    """
+    Leave this process, which must have one thread, no file, no device of a network, no message queues and no name.
+
+    Raises OSError if the kernel does not allow that; some of it may then be done, and does no harm.
+    """
+    if not host_facts.may_mount():
+        confine.own_users()
+    if not _unshare(_NEW_MOUNTS | _NEW_IPC | _NEW_NAMES | _NEW_NETWORK):
+        raise OSError(errno.EPERM, "the kernel allows no namespaces here")
+    _mount(None, "/", None, _REC | _PRIVATE)
+    root = next(folder for folder in (*_ROOTS, "/") if os.path.isdir(folder))
+    confine.mount_memory(root, "size=4096,mode=0555", 1)
+    _read_only(root, True, 0)
+    _enter(root)
+
+
 def _displaced_paths(places: list[str]) -> dict[str, str]:
     """Paths below the future private folder -> where they are shown instead."""
     below = [path for path in places if (path + "/").startswith(host_facts.TMP + "/")]

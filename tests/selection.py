@@ -28,7 +28,16 @@ _HARNESS = "sandboxes/guest/harness.py"
 _VERSIONS = "tests/requirements.txt"
 
 FOLDERS: dict[str, tuple[str, ...]] = {
-    "wasm": ("sandboxes/wasm/", "sandboxes/guest/wasm/", _HARNESS, "tests/sandboxes/hostile/", _VERSIONS),
+    "wasm": (
+        "sandboxes/wasm/",
+        "sandboxes/guest/wasm/",
+        "sandboxes/boxes/seccomp.py",
+        "sandboxes/guest/box/confine.py",
+        "sandboxes/guest/machine/namespaces.py",
+        _HARNESS,
+        "tests/sandboxes/hostile/",
+        _VERSIONS,
+    ),
     "process": (
         "sandboxes/process/",
         "sandboxes/guest/python/",

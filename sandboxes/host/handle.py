@@ -29,7 +29,7 @@ def end_with(host: int) -> None:
 
 
 def wait_for_either(pipe: int, host: int) -> bool:
-    """Wait until `pipe` can be read or has ended, or the process that `host` is a handle on has; False for the latter."""
+    """Wait until `pipe` can be read or has ended; False if the process that `host` is a handle on has ended."""
     import select
 
     watched = select.poll()

@@ -82,7 +82,7 @@ class Lane:
                 self._process.stdin.write(frames.pack({"do": "open", "tier": self.tier, **paths}))
 
     async def greet(self, seconds: float) -> None:
-        """Wait until its process tells what stands around it, for so many seconds. If it fails, its next use says so."""
+        """Wait so many seconds until its process tells what stands around it. If it fails, its next use says so."""
         with contextlib.suppress(TimeoutError, EOFError, OSError):
             async with asyncio.timeout(seconds):
                 await self._greet()

@@ -36,7 +36,7 @@ _kept: int | None = None
 
 
 def keep_page_map() -> None:
-    """Open it for all that is to come: this process will not be able to open anything. Does nothing if it is not there."""
+    """Open it, if it is there, for all that is to come: this process will not be able to open anything."""
     global _kept
     with contextlib.suppress(OSError):
         _kept = _kept if _kept is not None else os.open(_PATH, os.O_RDONLY | os.O_CLOEXEC)

@@ -29,7 +29,7 @@ class Wall:
     """The wall around this process, in steps."""
 
     def __init__(self) -> None:
-        """Import what it takes, and make the filter: both take time that a worker has before it is told what to open."""
+        """Import what it takes, and make the filter, while the worker waits to be told what to open."""
         self._parts: list[str] = []
         self._refused: dict[Tier, str] = {}
         self._wanted: Tier | None = None

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sandboxes.boxes.seccomp import UNUSED_CALLS, program
-from sandboxes.boxes.syscalls import AARCH64, NEWEST, X86_64
+from sandboxes.boxes.seccomp import UNUSED_CALLS, program, worker_program
+from sandboxes.boxes.syscalls import AARCH64, NEWEST, PLAIN_AARCH64, PLAIN_X86_64, X86_64
 from sandboxes.errors import SandboxUnavailableError
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 NUMBERS = {"x86_64": X86_64, "aarch64": AARCH64}
+PLAIN = {"x86_64": PLAIN_X86_64, "aarch64": PLAIN_AARCH64}
 HEADERS = {
     "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
     "aarch64": Path("/usr/include/asm-generic/unistd.h"),
@@ -125,7 +126,7 @@ def test_the_rules_have_the_numbers_of_the_headers(machine: str) -> None:
     found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)$", HEADERS[machine].read_text(), re.MULTILINE)
     header = {name: int(number) for name, number in found}
     newest = max(n for name, n in header.items() if name != "syscalls" and n < 1000)
-    known = {name: number for name, number in NUMBERS[machine].items() if number <= newest}
+    known = {name: number for name, number in (NUMBERS[machine] | PLAIN[machine]).items() if number <= newest}
     assert len(known) > 100
     assert {name: header.get(name) for name in known} == known
     # What is refused must not lack on one machine only because its name was forgotten there.
@@ -244,3 +245,39 @@ def test_sockets(machine: str) -> None:
 def test_an_unknown_machine_is_refused(machine: str) -> None:
     with pytest.raises(SandboxUnavailableError, match="knows no system calls"):
         program(machine, network=False, metadata=False)
+
+
+@every_machine
+def test_a_wasm_worker_may_make_no_call_but_those_that_are_listed(machine: str) -> None:
+    code = worker_program(machine, 77)
+    assert code is not None
+    numbers = NUMBERS[machine] | PLAIN[machine]
+
+    def judge(call: str | int, *arguments: int) -> int | str:
+        number = numbers[call] if isinstance(call, str) else call
+        found, steps = verdict(code, number, *arguments, architecture=ARCHITECTURES[machine])
+        assert steps < 40
+        return found
+
+    listed = {*PLAIN[machine].values(), *(numbers[name] for name in ("memfd_create", "mmap", "ioctl", "fcntl"))}
+    for number in range(NEWEST + 200):
+        if number == numbers["clone3"] or number > NEWEST:
+            assert judge(number) == errno.ENOSYS, number
+        elif number not in listed:
+            assert judge(number, 77, 77, 77) == errno.EPERM, number
+    for name in ("read", "write", "pread64", "close", "futex", "munmap", "madvise", "rt_sigreturn", "memfd_create"):
+        assert judge(name) == ALLOW, name
+    executable = 4
+    for name in ("mmap", "mprotect"):
+        assert judge(name, 0, 4096, 3) == ALLOW
+        assert judge(name, 0, 4096, 3 | executable) == errno.EPERM
+    assert (judge("tgkill", 77, 80, 6), judge("tgkill", 78, 78, 6)) == (ALLOW, errno.EPERM)
+    assert (judge("sched_getaffinity", 0), judge("sched_getaffinity", 1)) == (ALLOW, errno.EPERM)
+    assert (judge("ioctl", 9, 0xC0606610), judge("ioctl", 0, 0x5412)) == (ALLOW, errno.EPERM)  # TIOCSTI
+    assert (judge("fcntl", 1, 1), judge("fcntl", 1, 8), judge("fcntl", 1, 0)) == (ALLOW, errno.EPERM, errno.EPERM)
+    other = ARCHITECTURES["aarch64" if machine == "x86_64" else "x86_64"]
+    assert verdict(code, 0, architecture=other)[0] == KILL
+
+
+def test_no_filter_of_a_wasm_worker_is_made_for_an_unknown_machine() -> None:
+    assert worker_program("riscv64", 1) is None

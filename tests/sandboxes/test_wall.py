@@ -128,7 +128,7 @@ def told(cache: Path, tier: str, code: str, before: str = "", *, ordinary: bool 
 # What is tried from inside. A value of its own, or 0, means that it worked.
 FILES = """
 home, cache, mine = {home!r}, {cache!r}, {mine!r}
-told |= {{f"read {{path}}": tried(os.open, path, os.O_RDONLY) for path in ("/etc/passwd", "/proc/self/maps", mine, "/")}}
+told |= {{f"read {{path}}": tried(os.open, path, 0) for path in ("/etc/passwd", "/proc/self/maps", mine, "/")}}
 told |= {{f"list {{path}}": tried(os.listdir, path) for path in ("/", home, cache, "/proc", "/proc/self/fd", "/tmp")}}
 told |= {{f"look at {{path}}": tried(os.stat, path) for path in ("/etc/passwd", mine, home, cache, "/proc/1")}}
 told |= {{f"write below {{path}}": tried(os.open, path + "/wall", os.O_CREAT | os.O_WRONLY)
@@ -199,21 +199,25 @@ def world(tmp_path: Path) -> Iterator[dict[str, Any]]:
     mine = tmp_path / "mine"
     mine.write_text("mine")
     mine.chmod(0o666)
-    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
-        with socket.socket(socket.AF_UNIX) as abstract:
-            unix.bind(str(tmp_path / "socket"))
-            (tmp_path / "socket").chmod(0o777)
-            unix.listen()
-            name = f"evalcell-{os.getpid()}"
-            abstract.bind(f"\0{name}")
-            abstract.listen()
-            yield {
-                "mine": str(mine),
-                "port": tcp.getsockname()[1],
-                "unix": str(tmp_path / "socket"),
-                "abstract": name,
-                "home": str(Path.home()),
-            }
+    family = socket.AF_UNIX
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(family) as unix,
+        socket.socket(family) as abstract,
+    ):
+        unix.bind(str(tmp_path / "socket"))
+        (tmp_path / "socket").chmod(0o777)
+        unix.listen()
+        name = f"evalcell-{os.getpid()}"
+        abstract.bind(f"\0{name}")
+        abstract.listen()
+        yield {
+            "mine": str(mine),
+            "port": tcp.getsockname()[1],
+            "unix": str(tmp_path / "socket"),
+            "abstract": name,
+            "home": str(Path.home()),
+        }
     assert mine.read_text() == "mine"
 
 

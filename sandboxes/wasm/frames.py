@@ -79,7 +79,7 @@ def pack_result(raw: Raw) -> bytes:
     return _TOLD.pack(len(how), raw.duration, len(raw.payload)) + how + raw.payload
 
 
-class ReplyError(EOFError):
+class BadReplyError(EOFError):
     """What no worker sends, unless a script has got out of WebAssembly into it."""
 
 
@@ -94,7 +94,7 @@ class Replies:
         """
         Return the replies that have arrived whole: the results of the first of these calls.
 
-        Raises ReplyError.
+        Raises BadReplyError.
         """
         data, at, found = self._data, 0, list[Raw]()
         while len(found) < len(calls) and len(data) - at >= _TOLD.size:
@@ -102,12 +102,12 @@ class Replies:
             start = at + _TOLD.size
             end = start + how + length
             if length > max(longest, _FEW) or not 0 <= duration < math.inf:
-                raise ReplyError("its reply cannot be read")
+                raise BadReplyError("its reply cannot be read")
             if len(data) < end:
                 break
             word = bytes(data[start : start + how])
             if word not in _WORDS:
-                raise ReplyError("its reply cannot be read")
+                raise BadReplyError("its reply cannot be read")
             found.append(Raw(calls[len(found)], word.decode(), bytes(data[start + how : end]), duration))
             at = end
         del data[:at]

@@ -132,7 +132,7 @@ class Lane:
                 raise SandboxLostError(
                     f"a wasm worker process did not answer within {patience:.0f} s; the call may be run again"
                 ) from e
-            if isinstance(e, frames.ReplyError):
+            if isinstance(e, frames.BadReplyError):
                 raise SandboxLostError(f"a wasm worker process was ended: {e}; the call may be run again") from e
             raise SandboxLostError(f"a wasm worker process died ({reason or e}); the call may be run again") from e
         finally:

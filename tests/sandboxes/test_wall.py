@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from runner.runs.pool.worker import serve
 from sandboxes import Call, Limits, SandboxLostError
 from sandboxes.boxes import host_files
 from sandboxes.boxes.syscalls import AARCH64, PLAIN_AARCH64, PLAIN_X86_64, X86_64
@@ -366,3 +367,13 @@ def test_sandboxes_doctor_and_the_manifest_say_what_stands(tmp_path: Path, monke
     manifest = json.loads(next((tmp_path / "out").rglob("manifest.json")).read_text())
     assert manifest["sandbox"]["tier"] == tiers()[0]
     assert "seccomp" in manifest["sandbox"]["protects"]
+
+
+def test_memory_of_a_worker_of_another_user_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel shows only who holds it, and not what it shares, to a server without the right to trace."""
+
+    def refuse(path: Path) -> str:
+        raise PermissionError(13, str(path))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert serve._proportional(os.getpid()) > 1 << 20

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.landlock_abi import VARIABLE, hold
+
 _BOXED = ("sandboxes/boxes/", "sandboxes/guest/box/", "sandboxes/guest/supervisor/", "tests/sandboxes/hostile/")
 _HARNESS = "sandboxes/guest/harness.py"
 _VERSIONS = "tests/requirements.txt"
@@ -267,10 +269,14 @@ def _git(root: Path, *words: str) -> str | None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--each-commit", action="store_true", help="leave out what other commits try, and say how much")
+    parser.addoption("--landlock-abi", type=int, help="hold this machine's Landlock down to a version, for tier B")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Selection(config))
+    if (version := config.getoption("--landlock-abi")) is not None:
+        os.environ[VARIABLE] = str(version)
+        hold()
 
 
 class Selection:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from sandboxes.boxes.channel import Channel
-from sandboxes.boxes.first_process import BoxError, FirstProcess, ShortageError
+from sandboxes.boxes.first_process import BoxError, FirstProcess, ShortageError, end_below
 from sandboxes.boxes.launch import Plan
 from sandboxes.boxes.memory_watch import MemoryWatch
 from sandboxes.guest.supervisor import procfs, shortage
 from sandboxes.guest.supervisor.driver import BoxFailure
 from sandboxes.guest.supervisor.run import BROKE
 from sandboxes.host.shield import begin, finish, wait_for
+
+if TYPE_CHECKING:
+    from sandboxes.guest.supervisor.driver import Message
 
 GRACE = 2.0
 """Seconds for a box's own processes to do what usually takes milliseconds; then they are killed from outside."""
@@ -105,6 +109,13 @@ class Box(Channel):
 
     def reserved_and_held(self) -> Sequence[int]:
         return procfs.fields(self._inner, ("VmData", "RssAnon"))
+
+    async def stopped(self, until: float) -> Message:
+        while self._plan.boot.get("mute") and self.now() < until:
+            end_below(self._inner)  # again and again: it may not have forked yet
+            with contextlib.suppress(TimeoutError):
+                return await self.receive(min(until, self.now() + 0.005))
+        return await self.receive(until)
 
     def shortage(self, killed: bool) -> str:
         return self._shortage.since(killed)

@@ -24,6 +24,15 @@ class ShortageError(BoxError):
     """The machine has no room for another box at the moment, in any tier; the message says what to do."""
 
 
+def end_below(pid: int) -> bool:
+    """Kill the processes below this one; whether there were any."""
+    found = procfs.descendants(pid)
+    for each in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(each, signal.SIGKILL)
+    return bool(found)
+
+
 class FirstProcess:
     """bubblewrap, or the guardian itself; it lives until it is released, or evalcell ends in whatever way."""
 
@@ -99,10 +108,7 @@ class FirstProcess:
             self._words.close()
 
     async def _kill(self) -> None:
-        while left := procfs.descendants(self.pid):
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+        while end_below(self.pid):
             await asyncio.sleep(0.005)
         self._process.kill()
         await self.exit()

@@ -25,7 +25,7 @@ Tier = Literal["A", "B", "C"]
 
 PROTECTS: dict[Tier, str] = {
     "A": "bubblewrap: own file system, network, processes and users; seccomp, resource limits",
-    "B": "Landlock: listed files only, no sockets, no signals to others; seccomp, resource limits; no /tmp",
+    "B": "Landlock and seccomp: listed files only, no sockets, no signals to others; resource limits; no /tmp",
     "C": "seccomp and resource limits; the script can READ EVERY FILE that you can; only where it is allowed",
 }
 
@@ -184,6 +184,8 @@ def _same_root(tier: Tier, setup: BoxSetup, pipes: Path | None) -> Plan:
     """Tiers B and C: the host's own file system, of which B may read only what is listed here."""
     root = os.geteuid() == 0
     view = setup.view
+    abi = landlock.abi() if tier == "B" else 0
+    mute = tier == "B" and not landlock.has_scopes()
     uid = _spare_uid(setup.inner.backend) if root else None
     packages = str(setup.packages) if setup.packages else None
     started = [setup.inner.program] if setup.inner.program else []
@@ -205,10 +207,12 @@ def _same_root(tier: Tier, setup: BoxSetup, pipes: Path | None) -> Plan:
             "devices": [*_DEVICES, *named_pipes(pipes)],
             "execute": [*started, *loader],
             "network": setup.network,
+            "abi": abi,
         }
         if tier == "B"
         else None,
-        "confined": tier == "B",
+        "confined": tier == "B" and not mute,
+        "mute": mute,
         "packages": moved.get(packages, packages) if packages else None,
         "variables": {name: moved.get(path, path) for name, path in setup.files.items()} | setup.variables,
         **_bounds(setup, root, tries=_counts_apart()),
@@ -216,9 +220,12 @@ def _same_root(tier: Tier, setup: BoxSetup, pipes: Path | None) -> Plan:
         "program": moved.get(started[0], started[0]) if started else None,
         "pipes": str(pipes),
     }
+    boot["forks"] &= not mute
     command = (view.python, *_PYTHON, *setup.inner.arguments(str(GUEST)))
     descriptors = tuple(int(place.rpartition("/")[2]) for place in moved.values())
-    return _with_kernel(Plan(tier, command, boot, b"", VARIABLES, descriptors), setup, metadata=tier == "B")
+    return _with_kernel(
+        Plan(tier, command, boot, b"", VARIABLES, descriptors), setup, metadata=tier == "B", abi=abi or None
+    )
 
 
 def _above(paths: list[str]) -> list[str]:
@@ -226,7 +233,7 @@ def _above(paths: list[str]) -> list[str]:
     return sorted({str(folder) for path in paths for folder in Path(path).parents} - {"/"})
 
 
-def _with_kernel(made: Plan, setup: BoxSetup, *, metadata: bool) -> Plan:
+def _with_kernel(made: Plan, setup: BoxSetup, *, metadata: bool, abi: int | None = None) -> Plan:
     """The plan with what the kernel is asked for in every tier."""
     linux = sys.platform.startswith("linux")
     made.boot["network"] = setup.network
@@ -235,7 +242,7 @@ def _with_kernel(made: Plan, setup: BoxSetup, *, metadata: bool) -> Plan:
     if not linux:
         return made
     starts = setup.inner.program is not None
-    program = seccomp.program(platform.machine(), network=setup.network, metadata=metadata, starts=starts)
+    program = seccomp.program(platform.machine(), network=setup.network, metadata=metadata, starts=starts, landlock=abi)
     return replace(made, program=program)
 
 

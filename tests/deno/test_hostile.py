@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from sandboxes import boxes, deno, guest
+from sandboxes.boxes.launch import Tier
 from sandboxes.deno.binary import find_deno
 from tests.deno.hosts import LOAD_TIMEOUT, Host, as_before, hosts, tiers
 from tests.deno.scripts import ATTACKS, LOADS, TRACES
+from tests.landlock_abi import VERSIONS, held
 from tests.sandboxes.hostile.scripts import Hostile
 
 # The first test waits for others' scripts, on a busy machine long.
@@ -46,30 +49,34 @@ ODD_SOURCES = {
 }
 
 
-def _places(script: Hostile) -> tuple[str, ...]:
+def _places(script: Hostile, tiers: Sequence[Tier]) -> tuple[str, ...]:
     """
     The hosts for a script: one of the four, of two tiers and two isolations, in turn; each fifth has two of them.
 
     Each script in each would take more time than all other tests together.
     """
-    number, first, last = ALL.index(script), tiers()[0], tiers()[-1]
+    number, first, last = ALL.index(script), tiers[0], tiers[-1]
     pair = (f"{first}-call", f"{last}-batch") if number % 2 else (f"{first}-batch", f"{last}-call")
     return (pair[number // 2 % 2],) if script in LOADS or number % 5 else pair
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=VERSIONS)
 def every(request: pytest.FixtureRequest, open_folder: Path) -> Iterator[Mapping[str, Host]]:
     """Begins with all the scripts that this session will ask for; nothing is changed or left when they end."""
-    tiers()  # opens one, and so keeps the bytecode of what runs inside
-    chosen = {id(i.callspec.params.get("script")) for i in request.session.items if hasattr(i, "callspec")}
-    before = _files()
-    found = hosts(open_folder)
-    for name, host in found.items():
-        host.begin([s for s in ALL if id(s) in chosen and name in _places(s)])
-    yield found
-    for host in found.values():
-        host.finish()
-    assert _files() == before
+    asked = [i.callspec.params for i in request.session.items if hasattr(i, "callspec")]
+    chosen = {id(params.get("script")) for params in asked if params.get("every") == request.param}
+    with held(request.param):
+        there = tiers()  # opens one, and so keeps the bytecode of what runs inside
+        if request.param is not None:
+            there = tuple(tier for tier in there if tier == "B") or pytest.skip("tier B does not work here")
+        before = _files()
+        found = hosts(open_folder / f"landlock-{request.param}", there)
+        for name, host in found.items():
+            host.begin([s for s in ALL if id(s) in chosen and name in _places(s, there)])
+        yield found
+        for host in found.values():
+            host.finish()
+        assert _files() == before
 
 
 def _files() -> dict[str, tuple[int, ...]]:
@@ -88,7 +95,8 @@ def _files() -> dict[str, tuple[int, ...]]:
 
 @pytest.mark.parametrize("script", ALL, ids=lambda s: s.id)
 def test_a_hostile_script_harms_nobody(every: Mapping[str, Host], script: Hostile) -> None:
-    for name in _places(script):
+    there = sorted({cast(Tier, name.partition("-")[0]) for name in every})
+    for name in _places(script, there):
         every[name].judge(script)
 
 

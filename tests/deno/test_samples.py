@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deno.hosts import Host, as_before, hosts
+from tests.deno.hosts import Host, as_before, hosts, tiers
 from tests.sandboxes.hostile.judged import LIMITS, PATIENT
 from tests.sandboxes.test_hostile_samples import ALLOWED, FOLDER, SECRET
 
@@ -18,7 +18,7 @@ SAMPLES = sorted(FOLDER.glob("ts_*.ts"))
 
 @pytest.fixture(scope="module")
 def every(open_folder: Path) -> Iterator[list[Host]]:
-    found = list(hosts(open_folder).values())
+    found = list(hosts(open_folder / "hosts", tiers()).values())
     yield found
     for host in found:
         host.finish()

@@ -87,9 +87,16 @@ def verdict(code: bytes, number: int, *arguments: int, architecture: int) -> tup
                 raise AssertionError(f"unknown instruction {operation:#x}")
 
 
-def judged(machine: str, name: str | int, *arguments: int, network: bool = False, metadata: bool = False) -> int | str:
+def judged(
+    machine: str,
+    name: str | int,
+    *arguments: int,
+    network: bool = False,
+    metadata: bool = False,
+    landlock: int | None = None,
+) -> int | str:
     number = name if isinstance(name, int) else NUMBERS[machine][name]
-    code = program(machine, network=network, metadata=metadata)
+    code = program(machine, network=network, metadata=metadata, landlock=landlock)
     return verdict(code, number, *arguments, architecture=ARCHITECTURES[machine])[0]
 
 
@@ -239,6 +246,39 @@ def test_sockets(machine: str) -> None:
             assert judged(machine, "socketpair", family, kind, network=network) == errno.EACCES
         for name in ("connect", "bind", "listen", "accept", "accept4"):
             assert judged(machine, name, network=network) == (ALLOW if network else errno.EACCES)
+
+
+@every_machine
+@pytest.mark.parametrize("landlock", [1, 2, 3, 4, 5, 6, None])
+def test_what_an_older_landlock_cannot_forbid_is_refused(machine: str, landlock: int | None) -> None:
+    version = landlock or 6
+
+    def refused(since: int) -> int | str:
+        return errno.EACCES if version < since else ALLOW
+
+    for name in ("link", "linkat", "rename", "renameat", "renameat2"):
+        if name in NUMBERS[machine]:
+            assert judged(machine, name, landlock=landlock) == refused(2)
+    for name in ("truncate", "ftruncate"):
+        assert judged(machine, name, landlock=landlock) == refused(3)
+    assert judged(machine, "openat2", landlock=landlock) == (errno.ENOSYS if version < 5 else ALLOW)
+    others = 0o2000000 | 0o100 | 0o4000  # CLOEXEC, CREAT, NONBLOCK
+    for name, before in (("open", (0,)), ("openat", (-100, 0))):
+        if name not in NUMBERS[machine]:
+            continue
+        for flags in (0, others):
+            assert judged(machine, name, *before, flags, landlock=landlock) == ALLOW
+            assert judged(machine, name, *before, flags | 0o1000, landlock=landlock) == refused(3)
+            assert judged(machine, name, *before, flags | 3, landlock=landlock) == refused(5)
+            assert judged(machine, name, *before, flags | 0o1003, landlock=landlock) == refused(5)
+            for writes in (1, 2):  # Landlock's
+                assert judged(machine, name, *before, flags | 0o1000 | writes, landlock=landlock) == ALLOW
+    for command in (8, 10, 15):
+        assert judged(machine, "fcntl", 0, command, landlock=landlock) == (errno.EPERM if version < 6 else ALLOW)
+    for command in (0, 1, 2, 3, 4, 9, 11, 1030):
+        assert judged(machine, "fcntl", 0, command, landlock=landlock) == ALLOW
+    for name in ("socket", "connect", "bind"):  # of any kind, whatever the version
+        assert judged(machine, name, 1, 1, landlock=landlock) == errno.EACCES
 
 
 @pytest.mark.parametrize("machine", ["i686", "riscv64", "arm64", ""])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.landlock_abi import VERSIONS, held
 from tests.sandboxes.hostile.boxes import Boxes
 from tests.sandboxes.hostile.scripts import Hostile, scripts
 
@@ -15,12 +16,13 @@ pytestmark = pytest.mark.rotating("hostile", "process")
 SCRIPTS = scripts()
 
 
-@pytest.fixture(scope="module")
-def boxes(open_folder: Path) -> Iterator[Boxes]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def boxes(request: pytest.FixtureRequest, open_folder: Path) -> Iterator[Boxes]:
     """The process sandbox in the tiers that work here, each in a process of its own."""
-    found = Boxes.start(open_folder, ["call"])
-    yield found
-    found.finish()
+    with held(request.param):
+        found = Boxes.start(open_folder, ["call"], request.param)
+        yield found
+        found.finish()
 
 
 @pytest.mark.parametrize("script", [s for s in SCRIPTS if not s.attacks_at_load], ids=lambda s: s.id)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.landlock_abi import VERSIONS, held
 from tests.sandboxes.hostile.boxes import Boxes
 from tests.sandboxes.hostile.scripts import Hostile, scripts
 
@@ -17,12 +18,13 @@ CATEGORIES = ("daemons", "escapes", "files", "frames", "hogs", "kernel", "load")
 SCRIPTS = scripts(FOLDER, CATEGORIES)
 
 
-@pytest.fixture(scope="module")
-def boxes(open_folder: Path) -> Iterator[Boxes]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def boxes(request: pytest.FixtureRequest, open_folder: Path) -> Iterator[Boxes]:
     """Both tiers in both isolations, each in a process of its own."""
-    found = Boxes.start(open_folder, ["batch", "call"])
-    yield found
-    found.finish()
+    with held(request.param):
+        found = Boxes.start(open_folder, ["batch", "call"], request.param)
+        yield found
+        found.finish()
 
 
 @pytest.mark.parametrize("script", [s for s in SCRIPTS if not s.attacks_at_load], ids=lambda s: s.id)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sandboxes import Call, Isolation, Limits, SandboxError, SandboxUnavailableError, UnsupportedConfigError
-from sandboxes.boxes import tiers
+from sandboxes.boxes import bubblewrap
 from sandboxes.boxes.launch import Tier
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.descriptors import held
@@ -290,7 +290,7 @@ def test_check_names_the_tier() -> None:
 
 
 def only_weak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiers, "_bubblewraps", lambda: [])
+    monkeypatch.setattr(bubblewrap, "bubblewraps", lambda: [])
     monkeypatch.setattr("sandboxes.guest.box.confine.landlock_abi", lambda: 0)
 
 

@@ -131,6 +131,9 @@ class Place:
             await self.wait(until)
         return found
 
+    async def stopped(self, until: float) -> Message:
+        return await self.receive(until)
+
     def message(self) -> Message | None:
         return self.messages.pop(0) if self.messages else None
 

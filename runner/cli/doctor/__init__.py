@@ -13,6 +13,7 @@ _LOOKS: tuple[Callable[[], Iterable[Finding]], ...] = (
     machine.versions,
     machine.python,
     machine.system,
+    machine.namespaces,
     machine.limits,
     machine.clocks,
     folders.home,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from runner.cli.doctor.finding import Finding, megabytes, ok, warning
 from runner.core.version import installed_version
+from sandboxes.boxes import bubblewrap, landlock
 from sandboxes.guest.supervisor.shortage import control_groups
 from sandboxes.host.cores import cores
 from sandboxes.wasm.sandbox import ADDRESSES
@@ -81,6 +82,17 @@ def system() -> Iterator[Finding]:
         found = f"{megabytes(memory)} are free for this process"
         step = "give the machine or container 512 MB, or fill the cache elsewhere first and use one job"
         yield ok("memory", found) if memory >= _MEMORY else warning("memory", found, step)
+
+
+def namespaces() -> Iterator[Finding]:
+    """Whether AppArmor keeps `process` and `deno` from them."""
+    if bubblewrap.apparmor_forbids():
+        yield warning(
+            "AppArmor",
+            "it forbids namespaces to programs without a profile (kernel.apparmor_restrict_unprivileged_userns); "
+            f"without them process and deno have tier B: {landlock.describe() if landlock.abi() else landlock.why_none()}",
+            "leave it so, or give bubblewrap the profile of docs/backends.md for tier A",
+        )
 
 
 def _memory() -> int | None:

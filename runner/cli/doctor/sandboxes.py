@@ -62,8 +62,11 @@ async def _run(sandbox: Sandbox, language: Language) -> str:
     if [(each.status, each.value) for each in found] != [("ok", "é")]:
         why = found[0].error.message if found and found[0].error else "it returned something else"
         raise SandboxError(f"a script of one row failed ({why}); report it with all findings")
-    protects = sandbox.manifest.get("protects")
-    return f"{sandbox.identity} ({protects})" if protects else sandbox.identity
+    manifest = sandbox.manifest
+    protects, version, rest = (manifest.get(key) for key in ("protects", "landlock", "by_the_filter"))
+    filtered = f"; by the filter of system calls: {', '.join(rest)}" if rest else ""
+    details = ", ".join([*([protects] if protects else []), *([f"Landlock {version}{filtered}"] if version else [])])
+    return f"{sandbox.identity} ({details})" if details else sandbox.identity
 
 
 def providers() -> Iterator[Finding]:

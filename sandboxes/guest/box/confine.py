@@ -3,7 +3,7 @@ Give up the rights of a process, permanently, as far as the kernel allows.
 
 Linux only, and standard library only, since it runs in the box, where start-up time counts. Everything here raises
 OSError if the kernel refuses, so that nothing runs half protected. The order that works: mount_tmp, no_new_privs,
-landlock_view (while the paths can still be reached), give_up_uid, drop_capabilities, set_limits, seccomp.
+landlock_view (while the paths can still be reached), give_up_uid, drop_capabilities, set_limits, seccomp, own_signals.
 """
 
 from __future__ import annotations
@@ -34,12 +34,16 @@ _CLONES = {"x86_64": (56, (57, 58)), "aarch64": (220, ())}
 """`clone`, and the calls that can only start processes; the usual filter refuses `clone3`."""
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_FILTER, _ALL_THREADS, _SPECULATES = 1, 1, 4
+_SIGNALLING = {"x86_64": (62, 129, 200, 234, 297), "aarch64": (129, 130, 131, 138, 240)}
+"""`kill`, `tkill`, `tgkill`, `rt_sigqueueinfo` and `rt_tgsigqueueinfo`, whose first argument is the receiver."""
+_PIDFD_SEND_SIGNAL = 424
+_UNKNOWN = "no system calls of this machine are known"
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PATH_BENEATH = 1
 _BIND_TCP, _CONNECT_TCP = 1, 2
-_SCOPE_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _TCP = 4
 """The first ABI that closes TCP (Linux 6.7)."""
+_SCOPE_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _QUIET_ABI, _QUIET = 7, 1 | 4
 """Keep what a script tries out of the host's audit log, which it could flood."""
 
@@ -143,7 +147,7 @@ def seccomp_of_threads(program: bytes) -> None:
     """
     number = _SECCOMP.get(os.uname().machine)
     if number is None:
-        raise OSError(errno.ENOSYS, "no system calls of this machine are known")
+        raise OSError(errno.ENOSYS, _UNKNOWN)
     code = ctypes.create_string_buffer(program, len(program))
     filter = struct.pack("HP", len(program) // 8, ctypes.addressof(code))
     if thread := _syscall(number, _SET_FILTER, _ALL_THREADS | _SPECULATES, filter):
@@ -154,11 +158,29 @@ def no_processes() -> None:
     """Keep this process and those that it has started from starting processes; threads are allowed."""
     numbers = _CLONES.get(os.uname().machine)
     if numbers is None:
-        raise OSError(errno.ENOSYS, "no system calls of this machine are known")
+        raise OSError(errno.ENOSYS, _UNKNOWN)
     clone, others = numbers
     code = [(0x20, 0, 0, 0)]  # the number of the call
     code += [(0x15, len(others) - at + 2, 0, number) for at, number in enumerate(others)]
     code += [(0x15, 0, 3, clone), (0x20, 0, 0, 16), (0x45, 1, 0, _THREAD)]  # the lower half of its first argument
+    code += [(0x06, 0, 0, 0x0005_0000 | errno.EPERM), (0x06, 0, 0, 0x7FFF_0000)]
+    seccomp(b"".join(struct.pack("<HBBI", *each) for each in code))
+
+
+def own_signals(receiver: int | None) -> None:
+    """
+    Keep this process and those that it has started from sending signals but to `receiver`, one process; None: to any.
+
+    In place of Landlock's scope, where the kernel has none yet. Filters add up, so a process that forks has to close
+    all for those that it forks to have no other's.
+    """
+    numbers = _SIGNALLING.get(os.uname().machine)
+    if numbers is None:
+        raise OSError(errno.ENOSYS, _UNKNOWN)
+    code = [(0x20, 0, 0, 0), (0x15, len(numbers) + 2, 0, _PIDFD_SEND_SIGNAL)]
+    code += [(0x15, len(numbers) - 1 - at, 0, number) for at, number in enumerate(numbers[:-1])]
+    code += [(0x15, 0, 3, numbers[-1]), (0x20, 0, 0, 16)]
+    code += [(0x15, 0 if receiver is None else 1, 0, receiver or 0)]  # 0 would be the own group
     code += [(0x06, 0, 0, 0x0005_0000 | errno.EPERM), (0x06, 0, 0, 0x7FFF_0000)]
     seccomp(b"".join(struct.pack("<HBBI", *each) for each in code))
 
@@ -190,6 +212,15 @@ def landlock_abi() -> int:
         return 0
 
 
+def landlock_error() -> int:
+    """Return the number of the error by which Landlock is missing; 0 if it is there."""
+    try:
+        _syscall(_CREATE_RULESET, None, 0, 1)
+    except OSError as error:
+        return error.errno or errno.ENOSYS
+    return 0
+
+
 def landlock_view(
     read: list[str] | tuple[str, ...],
     *,
@@ -197,6 +228,7 @@ def landlock_view(
     listed: list[str] | tuple[str, ...] = (),
     devices: list[str] | tuple[str, ...] = (),
     execute: list[str] | tuple[str, ...] = (),
+    abi: int | None = None,
 ) -> int:
     """
     Close the file system except for what is named; also restrict signals and abstract sockets as `landlock_scope` does.
@@ -206,10 +238,11 @@ def landlock_view(
     and started; shared libraries do not need this right. Nothing can be created, changed or removed. The metadata of
     any path that the user can reach can still be read, and changed by its owner: seccomp must prevent that.
 
-    Returns the ABI. Raises OSError for an ABI below SCOPES, and for a missing path.
+    `abi`: the version to use, from 1 on, where seccomp does what newer ones add; without it SCOPES is needed.
+    Returns the ABI. Raises OSError for one that is too low, and for a missing path.
     """
-    abi = _needed_abi()
-    ruleset = _ruleset(_handled(abi), network)
+    abi = _needed_abi() if abi is None else min(abi, _needed_abi(1))
+    ruleset = _ruleset(_handled(abi), network, abi)
     try:
         _allow(ruleset, read, _READ_FILE | _READ_DIR)
         _allow(ruleset, listed, _READ_DIR)
@@ -228,7 +261,7 @@ def landlock_scope(network: bool) -> int:
     Without `network` it closes TCP too. Returns the ABI. Raises OSError for one below SCOPES.
     """
     abi = _needed_abi()
-    ruleset = _ruleset(0, network)
+    ruleset = _ruleset(0, network, abi)
     try:
         _restrict(ruleset, abi)
     finally:
@@ -243,7 +276,7 @@ def landlock_all() -> int:
     Returns the ABI; 0 if there is no Landlock.
     """
     if abi := landlock_abi():
-        ruleset = _ruleset(_handled(abi), network=abi < _TCP, scopes=abi >= SCOPES)
+        ruleset = _ruleset(_handled(abi), False, abi)
         try:
             _restrict(ruleset, abi)
         finally:
@@ -256,16 +289,17 @@ def _handled(abi: int) -> int:
     return sum(rights for since, rights in _RIGHTS.items() if since <= abi)
 
 
-def _needed_abi() -> int:
+def _needed_abi(least: int = SCOPES) -> int:
     abi = landlock_abi()
-    if abi < SCOPES:
-        raise OSError(errno.ENOSYS, f"Landlock {SCOPES} is needed (Linux 6.12); this kernel offers {abi}")
+    if abi < least:
+        raise OSError(errno.ENOSYS, f"Landlock {least} is needed; this kernel offers {abi}")
     return abi
 
 
-def _ruleset(files: int, network: bool, scopes: bool = True) -> int:
+def _ruleset(files: int, network: bool, abi: int) -> int:
     connecting = 0 if network else _BIND_TCP | _CONNECT_TCP
-    attributes = struct.pack("QQQ", files, connecting, (_SCOPE_SOCKETS | _SCOPE_SIGNALS) * scopes)
+    attributes = struct.pack("QQQ", files, connecting, _SCOPE_SOCKETS | _SCOPE_SIGNALS)
+    attributes = attributes[: 8 if abi < _TCP else 16 if abi < SCOPES else 24]
     return _syscall(_CREATE_RULESET, attributes, len(attributes), 0)
 
 

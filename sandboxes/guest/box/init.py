@@ -45,18 +45,19 @@ def main(control: int, life: int, serve: Serve, host: int | None = None) -> NoRe
     boot, parts, _ = wire.receive(channel)
     _empty_environment()
     os.chdir("/")
-    _give_up_rights(boot)
+    children = _give_up_rights(boot)
     _move(boot["moved"])
     guardian = os.getpid()
     child = os.fork()
     if child == 0:
-        for fd in (life, host) if host is not None else (life,):
-            os.close(fd)
+        for fd in (life, host, children):
+            if fd is not None:
+                os.close(fd)
         _inner(channel, boot, parts[0], guardian, serve)
     channel.close()
     if sys.platform.startswith("linux"):
         confine.closed_to_others()
-    _watch(life, host, child, boot["confined"])
+    _watch(life, host, child, boot["confined"], children)
 
 
 def _inner(channel: socket, boot: Boot, program: bytes, guardian: int, serve: Serve) -> NoReturn:
@@ -84,12 +85,14 @@ def _harden(boot: Boot, program: bytes, guardian: int) -> None:
             confine.landlock_scope(boot["network"])
         if program:
             confine.seccomp(program)
+        if boot.get("mute"):
+            confine.own_signals(os.getpid() if boot["program"] else None)
     confine.set_limits(boot["limits"])
-    if boot["confined"] and guardian != 1:
+    if (boot["confined"] or boot.get("mute")) and guardian != 1:
         try:
             os.kill(guardian, 0)
         except PermissionError:
-            return  # kill(-1) stays within the box
+            return  # kill(-1) stays within the box, or is refused
         raise RuntimeError("processes outside of the box can be signalled from inside")
 
 
@@ -100,16 +103,23 @@ def _empty_environment() -> None:
         os.putenv(name, value)  # for C's getenv alone
 
 
-def _give_up_rights(boot: Boot) -> None:
+def _give_up_rights(boot: Boot) -> int | None:
+    """
+    Give up what all processes of the box do without.
+
+    Where the box is `mute`, so that none that runs a script sends a signal, returns what `reap.open_children` opened:
+    this process ends them one by one.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     if not sys.platform.startswith("linux"):
-        return
+        return None
     if boot["tmp"]:
         confine.mount_tmp(*boot["tmp"])
     confine.no_new_privs()
     if boot["users"] and confine.own_users():
-        boot["limits"]["NPROC"], boot["forks"] = boot["users"], True
+        boot["limits"]["NPROC"], boot["forks"] = boot["users"], not boot.get("mute")
+    children = reap.open_children() if boot.get("mute") else None
     if boot["view"] is not None:
         confine.landlock_view(**boot["view"])
     if boot["uid"] is not None:
@@ -117,6 +127,7 @@ def _give_up_rights(boot: Boot) -> None:
     confine.drop_capabilities()
     if boot["adopts"]:
         confine.subreaper()
+    return children
 
 
 def _move(moved: dict[str, str]) -> None:
@@ -137,7 +148,7 @@ def moved_path(path: str, moved: dict[str, str]) -> str:
     return path
 
 
-def _watch(life: int, host: int | None, child: int, confined: bool) -> NoReturn:
+def _watch(life: int, host: int | None, child: int, confined: bool, children: int | None) -> NoReturn:
     """Wait until the host lets go or has ended, or the inner process ends; then end everything in the box."""
     pidfd = reap.open_pidfd(child)
     status = None
@@ -146,7 +157,7 @@ def _watch(life: int, host: int | None, child: int, confined: bool) -> NoReturn:
         status = _reap().get(child)
         if ready & {life, host}:
             break
-    reap.end_all(child, confined)
+    reap.end_all(child, confined, children)
     if status is None:
         os._exit(0)
     os._exit(INNER_KILLED if os.waitstatus_to_exitcode(status) == -signal.SIGKILL else INNER_ENDED)

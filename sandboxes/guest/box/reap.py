@@ -18,14 +18,19 @@ def open_pidfd(pid: int) -> int | None:
         return None
 
 
-def end_all(pid: int, confined: bool) -> None:
-    """End every process that the child may have left, and wait for them."""
+def open_children() -> int:
+    """A descriptor that tells of this process's children for as long as it lives, also when /proc is closed to it."""
+    return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def end_all(pid: int, confined: bool, children: int | None = None) -> None:
+    """End every process that the child may have left, and wait for them. `children`: what `open_children` opened."""
     if confined:
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, _END)
     while True:
         if not confined:
-            _end_descendants(pid)
+            _end_descendants(pid, children)
         try:
             found, _ = os.waitpid(-1, 0 if confined else os.WNOHANG)
         except ChildProcessError:
@@ -34,14 +39,16 @@ def end_all(pid: int, confined: bool) -> None:
             time.sleep(0.001)
 
 
-def _end_descendants(pid: int) -> None:
+def _end_descendants(pid: int, children: int | None) -> None:
     """End our children, to which orphans belong, and the child's group; for kernels that show no processes but ours."""
     if pid:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, _END)
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            left = [int(word) for word in file.read().split()]
+        fd = children if children is not None else open_children()
+        left = [int(word) for word in os.pread(fd, 1 << 16, 0).split()]
+        if children is None:
+            os.close(fd)
     except OSError:
         return
     for found in left:

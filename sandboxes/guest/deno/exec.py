@@ -19,4 +19,6 @@ def serve(channel: socket, boot: dict[str, Any]) -> None:
     os.dup2(fds[0], 1)
     os.dup2(fds[0], 2)
     confine.set_limits({"DATA": message["memory"]})
+    if boot.get("mute"):
+        confine.no_processes()
     os.execve(boot["program"], message["arguments"], message["variables"])

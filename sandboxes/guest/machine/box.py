@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from ..supervisor.driver import CallBounds, CallResult
+    from ..supervisor.driver import CallBounds, CallResult, Message
     from .event_loop import Ports
     from .spawner import Spawner
     from .types import Boot
@@ -122,6 +122,9 @@ class GuestBox(GuestChannel, ABC):
     @property
     def alive(self) -> bool:
         return not (self.gone or self.closed)
+
+    async def stopped(self, until: float) -> Message:
+        return await self.receive(until)
 
     @property
     def full(self) -> str:

@@ -66,7 +66,7 @@ def _begin(
         modules = before.new_modules()
     except BaseException:  # a script can also break what was bound before it ran
         left, modules = ["patches"], []
-    reap.end_all(0, boot["confined"])
+    _end_all(0, boot)
     _wipe(boot["tmp"])
     if boot["tmp"] and before.holds_removed_files() and "descriptors" not in left:
         left.append("memory")
@@ -146,7 +146,7 @@ def _runs(
             status = os.waitpid(pid, 0)[1]
             _reap()
         else:
-            reap.end_all(pid, boot["confined"])
+            _end_all(pid, boot)
         _wipe(boot["tmp"])
         wire.send(channel, {"ended": status})
         pid = ahead
@@ -215,7 +215,8 @@ def _wait(channel: socket, pid: int, boot: Message) -> tuple[int, None] | tuple[
             if message["do"] == "run":
                 return None, (message, fds)
             if message["do"] == "stop":
-                os.kill(pid, _END)
+                if not boot.get("mute"):  # otherwise the host ends it
+                    os.kill(pid, _END)
                 return os.waitpid(pid, 0)[1], None
             _reap()
             _wipe(boot["tmp"])
@@ -223,6 +224,17 @@ def _wait(channel: socket, pid: int, boot: Message) -> tuple[int, None] | tuple[
     finally:
         if pidfd is not None:
             os.close(pidfd)
+
+
+def _end_all(pid: int, boot: Message) -> None:
+    """End what the child has left. Where no signal can be sent, none can start processes, but while it loads here."""
+    if not boot.get("mute"):
+        reap.end_all(pid, boot["confined"])
+        return
+    try:
+        _reap()
+    except ChildProcessError:
+        return
 
 
 def _reap() -> None:

@@ -133,7 +133,7 @@ class Attempt:
                     run.ended, _ = await box.receive(box.now() + PROMPT)
             if run.ended is None:
                 await box.send({"do": "stop"})
-                run.ended, _ = await box.receive(box.now() + STOP)
+                run.ended, _ = await box.stopped(box.now() + STOP)
             full = box.full and await box.excess()
             if full or "ended" not in run.ended or not await self._clean():
                 await box.close()

@@ -65,6 +65,9 @@ if TYPE_CHECKING:
         async def receive(self, until: float) -> Message:
             """Wait for the next message. Raises TimeoutError, and BoxFailure if the box has ended."""
 
+        async def stopped(self, until: float) -> Message:
+            """Wait for the end of a run that was told to stop, as `receive` does; end it where the box cannot."""
+
         def message(self) -> Message | None:
             """The next message that has arrived."""
 

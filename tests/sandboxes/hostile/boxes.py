@@ -14,10 +14,11 @@ import pytest
 
 from sandboxes import Isolation, SandboxUnavailableError
 from sandboxes.boxes.launch import GUEST, Tier
+from sandboxes.guest.box.confine import SCOPES
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.judged import LIMITS, PATIENT, Batch, is_clean, judge, patience, request
-from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile
+from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Ending, Hostile
 
 TIERS: tuple[Tier, ...] = ("A", "B")
 
@@ -30,16 +31,19 @@ class Boxes:
     watched: list[Path]
     pristine: dict[tuple[str, Isolation], Any] = field(default_factory=dict)
     before: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    landlock: int | None = None
 
     @classmethod
-    def start(cls, folder: Path, isolations: Sequence[Isolation]) -> Boxes:
-        """`folder` is open to others. Skips the test where no tier works."""
+    def start(cls, folder: Path, isolations: Sequence[Isolation], landlock: int | None = None) -> Boxes:
+        """`folder` is open to others; `landlock` as `held` has it. Skips the test where no tier works."""
+        folder = folder / f"landlock-{landlock}"
+        folder.mkdir(mode=0o755)
         packages, cache = folder / "packages", folder / "cache"
         packages.mkdir()
         cache.mkdir()
         (packages / "victim.py").write_text("VALUE = 1\n")
         hosts: dict[tuple[str, Isolation], Driven] = {}
-        for tier in filter(works, TIERS):
+        for tier in filter(works, TIERS if landlock is None else ("B",)):
             for isolation in isolations:
                 place = folder / f"{tier}-{isolation}"
                 place.mkdir()
@@ -47,7 +51,7 @@ class Boxes:
         if not hosts:
             pytest.skip("the process sandbox works in no tier here")
         compileall.compile_dir(GUEST, quiet=2)  # as other tests may do meanwhile
-        boxes = cls(hosts, [packages, GUEST, cache])
+        boxes = cls(hosts, [packages, GUEST, cache], landlock=landlock)
         for key, told in boxes.ask({key: request((key[1], [CLEAN])) for key in hosts}).items():
             boxes.pristine[key] = told["batches"][0][0]["value"]
         boxes.before = boxes.files()
@@ -69,18 +73,18 @@ class Boxes:
 
     def attack(self, script: Hostile) -> None:
         """One call among clean ones, in every host."""
-        timeout = _patience(script)
+        timeout = self._patience(script)
         found = self._attacked(script, timeout)
         ran = [told["batches"][0] for told in found.values() if "raised" not in told]
         late = any(attacked["status"] == "timeout" for _, attacked, _ in ran)
-        if late and "timeout" not in script.boxed.may and timeout < PATIENT:
+        if late and "timeout" not in self._ending(script).may and timeout < PATIENT:
             # The time is meant for what shares its batch; that the attack did not get done says how busy we are.
             timeout = PATIENT
             found = self._attacked(script, timeout)
         for key, told in found.items():
             self._as_before(key, told)
             before, attacked, after = told["batches"][0]
-            judge(script.boxed, attacked, timeout)
+            judge(self._ending(script), attacked, timeout)
             assert before["value"] == self.pristine[key], before
             if key[1] == "call":
                 assert after["value"] == self.pristine[key], after
@@ -104,14 +108,14 @@ class Boxes:
 
     def load(self, script: Hostile) -> None:
         """A script that attacks while it loads: nobody else's call is any different."""
-        timeout, load_timeout = patience(script.calls), patience(script.boxed, LIMITS.load_timeout)
+        timeout, load_timeout = patience(script.calls), patience(self._ending(script), LIMITS.load_timeout)
         asked = {
             key: request((key[1], [CLEAN, CLEAN]), source=script.source, timeout=timeout, load_timeout=load_timeout)
             for key in self.hosts
         }
         for key, told in self.ask(asked).items():
             self._as_before(key, told)
-            judge(script.boxed, told["loaded"], load_timeout)
+            judge(self._ending(script), told["loaded"], load_timeout)
             (found,) = told["batches"]
             assert [e["call"] for e in found] == [0, 1], found
             for execution in found:
@@ -134,18 +138,20 @@ class Boxes:
         changed = [path for path, _ in before.items() ^ self.before.items()]
         assert not changed, changed
 
+    def _ending(self, script: Hostile) -> Ending:
+        return script.alone if self.landlock is not None and self.landlock < SCOPES else script.boxed
+
+    def _patience(self, script: Hostile) -> float:
+        """Seconds. What shares a batch with a script that is lasting may wait in vain, so that is short."""
+        if script.category == "hogs":
+            return PATIENT
+        return LIMITS.timeout if script.lasting else patience(self._ending(script))
+
     def finish(self) -> None:
         for host in self.hosts.values():
             left = host.finish()
             assert (left["status"], left["children"], left["files"], left["named"]) == (0, [], [], []), left
         self._unchanged()
-
-
-def _patience(script: Hostile) -> float:
-    """Seconds. What shares a batch with a script that is lasting may wait in vain, so that is short."""
-    if script.category == "hogs":
-        return PATIENT
-    return LIMITS.timeout if script.lasting else patience(script.boxed)
 
 
 def works(tier: Tier) -> bool:

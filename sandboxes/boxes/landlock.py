@@ -29,18 +29,18 @@ def has_scopes() -> bool:
 
 
 def by_the_filter() -> list[str]:
-    """What the filter refuses in place of this Landlock."""
+    """Name what the filter refuses in place of this Landlock."""
     return [words for since, words in _SINCE.items() if since > abi()]
 
 
 def describe() -> str:
-    """The version, and what is done in its place."""
+    """Name the version, and what is done in its place."""
     rest = by_the_filter()
     return f"Landlock {abi()}" + (f", and by the filter of system calls {', '.join(rest)}" if rest else "")
 
 
 def why_none() -> str:
-    """Why there is no Landlock here, with the step that may help."""
+    """Say why there is no Landlock here, with the step that may help."""
     from sandboxes.guest.box import confine
 
     return {

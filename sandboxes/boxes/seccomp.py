@@ -174,7 +174,7 @@ def program(machine: str, *, network: bool, metadata: bool, starts: bool = False
 
 def worker_program(machine: str, pid: int) -> bytes | None:
     """
-    The filter of a Wasm worker that has opened all it needs: what it may call, and nothing else.
+    Return the filter of a Wasm worker that has opened all it needs: what it may call, and nothing else.
 
     It may use its descriptors, its memory and its threads, and signal itself, the process `pid`. Nothing can be opened,
     started, connected or made executable. All else fails with EPERM; newer calls with ENOSYS, for which C libraries

@@ -42,13 +42,13 @@ class Wall:
 
         self._filter = seccomp.worker_program(os.uname().machine, os.getpid())
 
-    def enclose(self, wanted: Tier | None) -> None:
+    def enclose(self, tier: Tier | None) -> None:
         """
         Take the files, the network and the rights from this process, which must have one thread.
 
-        `wanted`: the tier to put up. None: the strongest that works here.
+        `tier`: the one to put up. None: the strongest that works here.
         """
-        self._wanted = wanted
+        self._wanted = tier
         if not _LINUX:
             return
         from sandboxes.guest.box import confine
@@ -57,7 +57,7 @@ class Wall:
 
         keep_page_map()
         uid = host_facts.spare_uid() if host_facts.may(_KILL) else None  # who may not kill others must remain the same
-        if wanted != "B":
+        if tier != "B":
             try:
                 namespaces.empty_root()
                 self._parts.append("namespaces")

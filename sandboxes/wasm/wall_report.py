@@ -7,13 +7,13 @@ import subprocess
 from typing import Any
 
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.wasm.boot import boot
+from sandboxes.host.own_python import module_command
 
 _TRIED = 60.0  # seconds
 
 
 def read_wall(payload: bytes) -> dict[str, Any]:
-    """What `shut` returned, as a worker sends it before it takes a script. Raises EOFError if it is not that."""
+    """Read what `shut` returned, as a worker sends it before it takes a script. Raises EOFError if it is not that."""
     try:
         wall = json.loads(payload)
         return {name: wall[name] for name in ("tier", "protects", "not_available")}
@@ -22,17 +22,17 @@ def read_wall(payload: bytes) -> dict[str, Any]:
 
 
 def wall_words(wall: dict[str, Any]) -> str:
-    """In one line: the tier, what stands, and why there is no stronger one."""
+    """Say in one line the tier, what stands, and why there is no stronger one."""
     tier = f"tier {wall['tier']}, " if wall["tier"] else ""
     why = "; ".join(f"tier {tier}: {words}" for tier, words in wall["not_available"].items())
     return f"{tier}{wall['protects']}" + (f" (not available: {why})" if why else "")
 
 
 def wall_here() -> dict[str, Any]:
-    """What stands around a worker on this machine, by a process that tries it. Raises SandboxUnavailableError."""
+    """Try what stands around a worker on this machine, in a process. Raises SandboxUnavailableError."""
     try:
         tried = subprocess.run(
-            boot("sandboxes.wasm.wall"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIED
+            module_command("sandboxes.wasm.wall"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIED
         )
         return read_wall(tried.stdout)
     except (OSError, EOFError, subprocess.TimeoutExpired) as e:

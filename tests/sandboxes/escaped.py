@@ -13,7 +13,8 @@ import sys
 from typing import Any
 
 from sandboxes.errors import SandboxLostError
-from sandboxes.wasm import boot, worker_process
+from sandboxes.host.own_python import module_command
+from sandboxes.wasm import worker_process
 from sandboxes.wasm.frames import Bounds
 from sandboxes.wasm.lanes import Lane
 from sandboxes.wasm.native_code import NativeCode, compile_guest
@@ -56,20 +57,18 @@ worker.Guests = Escaped
 
 
 def hostile(before: str) -> Any:
-    """What starts such a worker, in place of `boot`."""
+    """What starts such a worker, in place of `module_command`."""
 
     def command(module: str, *arguments: str) -> list[str]:
-        words = boot.boot(module, *arguments)
-        at = next(number for number, word in enumerate(words) if "import main" in word)
-        words[at] = words[at].replace("gc.freeze()\n", f"{HOSTILE}{before}\ngc.freeze()\n")
-        return words
+        start = "main(requests, replies"
+        return [word.replace(start, f"{HOSTILE}{before}\n{start}") for word in module_command(module, *arguments)]
 
     return command
 
 
 async def escape(tier: Tier | None, before: str, code: str, longest: int = 1 << 20) -> tuple[Any, dict[str, Any]]:
     """What the code told from inside a worker, or why that was lost; and what stood around it."""
-    worker_process.boot = hostile(before)  # type: ignore[attr-defined]
+    worker_process.module_command = hostile(before)  # type: ignore[attr-defined]
     lane = Lane("auto", tier)
     try:
         await lane.start()
@@ -81,7 +80,7 @@ async def escape(tier: Tier | None, before: str, code: str, longest: int = 1 << 
         return json.loads(raw.payload), lane.wall
     finally:
         await lane.close()
-        worker_process.boot = boot.boot  # type: ignore[attr-defined]
+        worker_process.module_command = module_command  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

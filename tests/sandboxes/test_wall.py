@@ -183,7 +183,7 @@ told["code of memory"] = call(N["mprotect"], at, 4096, 5)
 for name in ("mount unshare setns bpf userfaultfd perf_event_open io_uring_setup keyctl add_key shmget msgget semget "
              "init_module personality open_by_handle_at name_to_handle_at pivot_root chroot prctl splice "
              "inotify_init1 fanotify_init quotactl reboot syslog swapon memfd_secret setxattr fchmod flock").split():
-    told[name] = call(N[name], 0, 0, 0, 0, 0, 0) if name in N else "EPERM"
+    told[name] = call(N[name], -1, 0, 0, 0, 0, 0) if name in N else "EPERM"  # 0 is the machine's own /dev/null
 told["type into the terminal"] = call(N["ioctl"], 2, 0x5412, 0)
 told["own notices"] = call(N["fcntl"], 2, 1026, 0)
 told["root"] = tried(os.setresuid, 0, 0, 0)
@@ -328,10 +328,10 @@ async def test_a_script_runs_behind_each_tier_and_the_manifest_names_it(tier: An
 async def test_where_nothing_works_a_run_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     command = hostile(UNKNOWN_MACHINE)
 
-    def boot(module: str, *arguments: str) -> list[str]:
+    def unescaped(module: str, *arguments: str) -> list[str]:
         return [word.replace("worker.Guests = Escaped", "") for word in command(module, *arguments)]
 
-    monkeypatch.setattr(worker_process, "boot", boot)
+    monkeypatch.setattr(worker_process, "module_command", unescaped)
     value, told = await value_of(WasmConfig(jobs=1))
     assert value == 2
     assert told["tier"] is None
@@ -349,7 +349,7 @@ async def test_where_nothing_works_a_run_says_so_and_goes_on(monkeypatch: pytest
 async def test_a_tier_that_is_asked_for_and_cannot_be_had_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     command = hostile("def refuse():\n    raise OSError(1, 'no')\nfrom sandboxes.guest.machine import namespaces\n"
                       "namespaces.empty_root = refuse\n")  # fmt: skip
-    monkeypatch.setattr(worker_process, "boot", command)
+    monkeypatch.setattr(worker_process, "module_command", command)
     with pytest.raises(SandboxLostError, match="no tier A around it: no"):
         await value_of(WasmConfig(jobs=1, tier="A"))
 

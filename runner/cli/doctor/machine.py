@@ -85,7 +85,7 @@ def system() -> Iterator[Finding]:
 
 
 def namespaces() -> Iterator[Finding]:
-    """Whether AppArmor keeps `process` and `deno` from them."""
+    """Find out whether AppArmor keeps `process` and `deno` from them."""
     if bubblewrap.apparmor_forbids():
         yield warning(
             "AppArmor",

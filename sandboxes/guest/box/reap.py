@@ -19,7 +19,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def open_children() -> int:
-    """A descriptor that tells of this process's children for as long as it lives, also when /proc is closed to it."""
+    """Return a descriptor that tells of this process's children while it lives, also when /proc is closed to it."""
     return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandboxes.cache import VARIABLE
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.guest.supervisor.shortage import first_to_go, why
+from sandboxes.guest.supervisor.shortage import first_to_go, why, why_said
 from sandboxes.host.handle import end_with, own_handle
 from sandboxes.host.own_python import module_command
 
@@ -56,6 +56,8 @@ def native(name: str, module: bytes, stop: threading.Event | None = None) -> byt
     if process.returncode or not code:
         lines = said.decode(errors="replace").split("\n")
         last = next((line for line in reversed(lines) if line), f"exit code {process.returncode}")
+        if short := why_said(last):
+            raise SandboxUnavailableError(f"the sandbox cannot be compiled: {short}")
         raise SandboxUnavailableError(f"{name} does not compile ({last}); reinstall evalcell")
     return code
 

@@ -126,7 +126,7 @@ class Lane:
                 yield raws
         except (OSError, EOFError) as e:  # OSError: TimeoutError and a broken pipe too
             reason = await self._kill()
-            if why := self._shortage.since(killed=True):
+            if why := self._shortage.since(killed=True) or shortage.why_said(reason):
                 raise SandboxLostError(why) from e
             if isinstance(e, TimeoutError):  # we have ended it
                 raise SandboxLostError(

@@ -7,6 +7,7 @@ import subprocess
 from typing import Any
 
 from sandboxes.errors import SandboxUnavailableError
+from sandboxes.guest.supervisor.shortage import why
 from sandboxes.host.own_python import module_command
 
 _TRIED = 60.0  # seconds
@@ -24,8 +25,8 @@ def read_wall(payload: bytes) -> dict[str, Any]:
 def wall_words(wall: dict[str, Any]) -> str:
     """Say in one line the tier, what stands, and why there is no stronger one."""
     tier = f"tier {wall['tier']}, " if wall["tier"] else ""
-    why = "; ".join(f"tier {tier}: {words}" for tier, words in wall["not_available"].items())
-    return f"{tier}{wall['protects']}" + (f" (not available: {why})" if why else "")
+    refused = "; ".join(f"tier {tier}: {words}" for tier, words in wall["not_available"].items())
+    return f"{tier}{wall['protects']}" + (f" (not available: {refused})" if refused else "")
 
 
 def wall_here() -> dict[str, Any]:
@@ -36,4 +37,4 @@ def wall_here() -> dict[str, Any]:
         )
         return read_wall(tried.stdout)
     except (OSError, EOFError, subprocess.TimeoutExpired) as e:
-        raise SandboxUnavailableError(f"no process of the wasm sandbox can be started: {e}") from e
+        raise SandboxUnavailableError(f"no process of the wasm sandbox can be started: {why(e) or e}") from e

@@ -21,6 +21,11 @@ PROCESSES = (
     "the machine, or its container, has no room for another process; "
     "stop some, raise its limit of processes (pids.max, ulimit -u), or use fewer jobs"
 )
+_NULL = "/dev/null"
+NULL_DEVICE = (
+    "/dev/null cannot be opened on this machine, and no process starts without it; "
+    "as root, run: rm -f /dev/null; mknod -m 666 /dev/null c 1 3"
+)
 DESCRIPTORS = "too many files are open; raise the limit of open files (ulimit -n), or use fewer jobs"
 
 _NUMBERS = {
@@ -51,14 +56,18 @@ class Shortage:
 
 
 def why(error: Exception) -> str:
-    """Return what ran short when a call failed with this error, or nothing."""
+    """Return what ran short, or is missing, when a call failed with this error, or nothing."""
     if isinstance(error, OSError):
+        if error.filename == _NULL:
+            return NULL_DEVICE
         return _NUMBERS.get(error.errno or 0, "")
     return PROCESSES if isinstance(error, RuntimeError) and "start new thread" in str(error) else ""
 
 
 def why_said(line: str) -> str:
-    """Return what ran short, by the last line that a program printed."""
+    """Return what ran short, or is missing, by the last line that a program printed."""
+    if _NULL in line:
+        return NULL_DEVICE
     return next((words for number, words in _NUMBERS.items() if os.strerror(number) in line), "")
 
 

@@ -11,6 +11,9 @@ from sandboxes.host.programs import find_program
 _USUAL = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
+_GVISOR = "#1 SMP Sun Jan 10 15:06:54 PST 2016"
+"""How the kernel of gVisor names itself, in each of its releases."""
+
 
 def bubblewraps() -> list[str]:
     """Find the system's bubblewrap, which may have rights that others are refused, then the one from PyPI."""
@@ -33,12 +36,19 @@ def apparmor_forbids() -> bool:
     return False
 
 
+def in_gvisor() -> bool:
+    """Say whether the kernel here is gVisor's."""
+    return os.uname().version == _GVISOR
+
+
 def reason(why: dict[str, str]) -> str:
     """Say why none of these programs can start a box, by what each said; the same words stand once."""
     said: dict[str, list[str]] = {}
     for program, words in why.items():
         said.setdefault(words.removeprefix("bwrap: "), []).append(program)
     told = ", and ".join(f"{' and '.join(programs)}: {words}" for words, programs in said.items())
-    if said and apparmor_forbids():
+    if said and in_gvisor():
+        told += ", as the kernel here is gVisor's, on which bubblewrap does not start; --sandbox wasm runs on it"
+    elif said and apparmor_forbids():
         told += ", as AppArmor forbids namespaces to programs without a profile (docs/backends.md has one)"
     return told

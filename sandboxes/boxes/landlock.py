@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+from sandboxes.boxes import bubblewrap
+
 _SINCE = {
     2: "links and renames between folders",
     3: "truncating files",
@@ -43,6 +45,8 @@ def why_none() -> str:
     """Say why there is no Landlock here, with the step that may help."""
     from sandboxes.guest.box import confine
 
+    if bubblewrap.in_gvisor():
+        return "it needs Landlock, which gVisor does not have"
     return {
         errno.ENOSYS: "it needs Landlock (Linux 5.13 or newer), which this kernel does not have",
         errno.EOPNOTSUPP: "it needs Landlock, which is switched off here: add landlock to the kernel's option lsm=",

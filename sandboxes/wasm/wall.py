@@ -7,6 +7,7 @@ namespaces and Landlock hold for what is started later, and `shut` after that. S
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -22,7 +23,7 @@ NOTHING = "nothing of the kernel's around a worker: WebAssembly alone"
 
 _LINUX = sys.platform.startswith("linux")
 _KILL = 5  # a capability
-_LIMITS = {"CORE": 0, "MEMLOCK": 0, "MSGQUEUE": 0}
+_LIMITS = ("CORE", "MEMLOCK", "MSGQUEUE")
 
 
 class Wall:
@@ -70,9 +71,11 @@ class Wall:
             if uid is not None:
                 confine.give_up_uid(uid, uid)
             confine.drop_capabilities()
-            confine.set_limits(_LIMITS)
         except OSError as e:
             self._refused["B"] = _words(e)
+        for name in _LIMITS:
+            with contextlib.suppress(OSError, ValueError):  # gVisor knows some of them not
+                confine.set_limits({name: 0})
 
     def shut(self) -> dict[str, Any]:
         """

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 from pathlib import Path
 
 from sandboxes.host.programs import find_program
 
 _USUAL = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-
+_SECONDS = 20.0
 _GVISOR = "#1 SMP Sun Jan 10 15:06:54 PST 2016"
 """How the kernel of gVisor names itself, in each of its releases."""
 
@@ -34,6 +35,15 @@ def apparmor_forbids() -> bool:
     with contextlib.suppress(OSError):
         return _APPARMOR.read_text().strip() == "1" and os.geteuid() != 0
     return False
+
+
+def may_start(program: str) -> bool:
+    """Try whether this bubblewrap may make namespaces, and mount in them."""
+    tried = [program, "--unshare-all", "--dev-bind", "/", "/", "--tmpfs", "/tmp", program, "--version"]
+    try:
+        return subprocess.run(tried, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def in_gvisor() -> bool:

@@ -93,6 +93,7 @@ async def start(name: str, make: Make[B], choice: Tier | None, *, weak: bool) ->
                 said[bwrap] = str(e)
             refused[tier] = bubblewrap.reason(said) if bwrap is not None else str(e)
             continue
+        refused.pop(tier, None)
         return ActiveTier(tier, box, refused, make, bwrap)
     raise SandboxUnavailableError(no_tier_message(name, refused, choice))
 

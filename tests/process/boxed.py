@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,20 @@ def told(code: str, *, ordinary: bool = False, python: str | None = None, **give
     )
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def python_for(uid: int) -> str:
+    """A Python of this version that this user may start, who may also read this checkout; else the test is skipped."""
+    found = (os.path.realpath(path) for path in (sys.executable, "/usr/bin/python3"))
+    python = next((path for path in found if os.path.exists(path) and host_files.reachable(path, uid)), None)
+    if python is None or not host_files.reachable(str(ABOVE), uid):
+        pytest.skip("an ordinary user may not read this Python, or not this checkout")
+    version = subprocess.run(
+        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, check=True
+    )
+    if version.stdout.split() != [b"%d" % n for n in sys.version_info[:2]]:
+        pytest.skip("the Python that an ordinary user may read is another version")
+    return python
 
 
 def needs_root() -> None:

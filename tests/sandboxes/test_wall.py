@@ -19,7 +19,6 @@ import pytest
 
 from runner.runs.pool.worker import serve
 from sandboxes import Call, Limits, SandboxLostError
-from sandboxes.boxes import host_files
 from sandboxes.boxes.syscalls import AARCH64, PLAIN_AARCH64, PLAIN_X86_64, X86_64
 from sandboxes.guest.box import confine
 from sandboxes.wasm import worker_process
@@ -27,6 +26,7 @@ from sandboxes.wasm.native_code import compile_guest
 from sandboxes.wasm.sandbox import WasmConfig, WasmSandbox
 from sandboxes.wasm.wall import NOTHING
 from tests.cli.commands import evalcell
+from tests.process.boxed import python_for
 from tests.sandboxes.escaped import escape, hostile
 from tests.scripts import python
 
@@ -97,14 +97,7 @@ def told(cache: Path, tier: str, code: str, before: str = "", *, ordinary: bool 
     executable, uid = sys.executable, None
     if ordinary and os.geteuid() == 0:
         uid = UID
-        executable = next(
-            (p for p in (sys.executable, "/usr/bin/python3") if host_files.reachable(os.path.realpath(p), UID)), ""
-        )
-        if not executable or not host_files.reachable(str(ROOT), UID):
-            pytest.skip("an ordinary user may not read this Python, or not this checkout")
-        version = subprocess.run([executable, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True)
-        if version.stdout.split() != [b"%d" % n for n in sys.version_info[:2]]:
-            pytest.skip("the Python that an ordinary user may read is another version")
+        executable = python_for(UID)
     packages = next(p for p in sys.path if p.endswith("site-packages"))
     variables = {"PYTHONPATH": f"{ROOT}:{packages}", "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
     if uid is not None:

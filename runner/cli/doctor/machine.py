@@ -86,11 +86,16 @@ def system() -> Iterator[Finding]:
 
 def namespaces() -> Iterator[Finding]:
     """Find out whether AppArmor keeps `process` and `deno` from them."""
-    if bubblewrap.apparmor_forbids():
+    if not bubblewrap.apparmor_forbids():
+        return
+    rule = "it forbids namespaces to programs without a profile (kernel.apparmor_restrict_unprivileged_userns)"
+    if allowed := next(filter(bubblewrap.may_start, bubblewrap.bubblewraps()), None):
+        yield ok("AppArmor", f"{rule}; {allowed} may make them")
+    else:
+        tier = f"tier B: {landlock.describe()}" if landlock.abi() else f"no tier: {landlock.why_none()}"
         yield warning(
             "AppArmor",
-            "it forbids namespaces to programs without a profile (kernel.apparmor_restrict_unprivileged_userns); "
-            f"without them process and deno have tier B: {landlock.describe() if landlock.abi() else 'none'}",
+            f"{rule}; without them process and deno have {tier}",
             "leave it so, or give bubblewrap the profile of docs/backends.md for tier A",
         )
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import subprocess
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sandboxes import Call, Execution, Isolation, Limits, Sandbox, SandboxConfig, SandboxUnavailableError, Script
 from sandboxes.base import Language
+from sandboxes.boxes import landlock
 from sandboxes.boxes.launch import Tier
 from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.fake import FakeSandbox
@@ -65,6 +68,17 @@ def _process(tier: Tier, isolation: Isolation) -> Backend:
     gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
     light = (tier, isolation) in _LIGHT
     return Backend(f"process-{tier}-{isolation}", make, gaps, isolation, paired=True, light=light)
+
+
+def no_processes(backend: Backend) -> str:
+    """Why a script of this backend may start no processes on this machine: a gap of tier B alone."""
+    if not backend.id.startswith("process-B"):
+        return ""
+    if not landlock.has_scopes():
+        return "before Landlock 6 the filter refuses all signals, also those that would end its processes"
+    if os.geteuid() and subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode:
+        return "without a user namespace no number bounds its processes alone"
+    return ""
 
 
 def _deno(tier: Tier, isolation: Isolation) -> Backend:

@@ -76,8 +76,12 @@ def _of_root(path: Path) -> Path:
         return path
     import pwd
 
-    home, own = Path.home(), Path(pwd.getpwuid(0).pw_dir)
+    home = Path.home()
     if path.is_relative_to(home) and belongs_to_another(home):
+        try:
+            own = Path(pwd.getpwuid(0).pw_dir)
+        except KeyError:  # a container without a list of users
+            own = Path("/root")
         return own / path.relative_to(home)
     return path
 

@@ -72,11 +72,20 @@ def _process(tier: Tier, isolation: Isolation) -> Backend:
 
 def no_processes(backend: Backend) -> str:
     """Why a script of this backend may start no processes on this machine: a gap of tier B alone."""
-    if not backend.id.startswith("process-B"):
-        return ""
+    return no_processes_in_tier_b() if backend.id.startswith("process-B") else ""
+
+
+@functools.cache
+def may_make_users() -> bool:
+    """Whether this user may make a namespace of users, in which the kernel counts its processes apart."""
+    return os.geteuid() == 0 or not subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode
+
+
+def no_processes_in_tier_b() -> str:
+    """Why a call in tier B may start none on this machine."""
     if not landlock.has_scopes():
         return "before Landlock 6 the filter refuses all signals, also those that would end its processes"
-    if os.geteuid() and subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode:
+    if not may_make_users():
         return "without a user namespace no number bounds its processes alone"
     return ""
 

@@ -14,8 +14,8 @@ import pytest
 
 from sandboxes import Isolation, SandboxUnavailableError
 from sandboxes.boxes.launch import GUEST, Tier
-from sandboxes.guest.box.confine import SCOPES
 from sandboxes.process import ProcessConfig, ProcessSandbox
+from tests.sandboxes.backends import no_processes_in_tier_b
 from tests.sandboxes.hostile.driven import Driven
 from tests.sandboxes.hostile.judged import LIMITS, PATIENT, Batch, is_clean, judge, patience, request
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Ending, Hostile
@@ -31,7 +31,8 @@ class Boxes:
     watched: list[Path]
     pristine: dict[tuple[str, Isolation], Any] = field(default_factory=dict)
     before: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    landlock: int | None = None
+    alone: bool = False
+    """Whether no call may start a process."""
 
     @classmethod
     def start(cls, folder: Path, isolations: Sequence[Isolation], landlock: int | None = None) -> Boxes:
@@ -51,7 +52,8 @@ class Boxes:
         if not hosts:
             pytest.skip("the process sandbox works in no tier here")
         compileall.compile_dir(GUEST, quiet=2)  # as other tests may do meanwhile
-        boxes = cls(hosts, [packages, GUEST, cache], landlock=landlock)
+        alone = all(tier == "B" for tier, _ in hosts) and bool(no_processes_in_tier_b())
+        boxes = cls(hosts, [packages, GUEST, cache], alone=alone)
         for key, told in boxes.ask({key: request((key[1], [CLEAN])) for key in hosts}).items():
             boxes.pristine[key] = told["batches"][0][0]["value"]
         boxes.before = boxes.files()
@@ -139,7 +141,7 @@ class Boxes:
         assert not changed, changed
 
     def _ending(self, script: Hostile) -> Ending:
-        return script.alone if self.landlock is not None and self.landlock < SCOPES else script.boxed
+        return script.alone if self.alone else script.boxed
 
     def _patience(self, script: Hostile) -> float:
         """Seconds. What shares a batch with a script that is lasting may wait in vain, so that is short."""

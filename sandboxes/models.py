@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sandboxes.record import Record
 
 Isolation = Literal["call", "batch"]
 Language = Literal["python", "typescript"]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 Status = Literal["ok", "error", "timeout", "memory", "output", "crash", "no_result"]
 
 MB = 1 << 20
@@ -66,8 +68,21 @@ class SandboxConfig(Record):
     """
     A file of `NAME=value` lines, which override the environment: a provider's credentials, and the variables in `env`.
     """
+    engine: Literal["docker", "podman"] | None = None
+    """The container engine. None: the first that answers, Docker's before Podman's."""
+    image: str | None = None
+    """The image of containers, such as `python:3.13-slim` or `NAME@sha256:…`. None: Python's own, of this version."""
+    runtime: str | None = None
+    """The engine's OCI runtime, such as `runsc`. None: its default."""
     allow_weak_isolation: bool = False
     """Whether to run even if the host's files cannot be hidden from the script."""
+
+    @field_validator("image", "runtime")
+    @classmethod
+    def _plain_name(cls, value: str | None) -> str | None:
+        if value is not None and not _NAME.fullmatch(value):
+            raise ValueError("must be a name of letters, digits and . _ / : @ -, such as python:3.13-slim")
+        return value
 
 
 class Capabilities(Record):
@@ -83,6 +98,8 @@ class Capabilities(Record):
     """Whether it keeps a limit of what a script writes."""
     cpu: bool = False
     """Whether it keeps a limit of processor time."""
+    images: bool = False
+    """Whether it runs in containers, of an engine and an image that may be named."""
     elsewhere: bool = False
     """Whether scripts and rows leave this machine; such a backend is only used when it is named."""
     checks: bool = False

@@ -42,6 +42,13 @@ def refuse_unsupported(name: str, can: Capabilities, config: SandboxConfig) -> N
             text = f"the {name} sandbox has no {feature}{shown}: {step}; `evalcell sandboxes` lists them"
             raise UnsupportedConfigError(Message(text, settings=[Setting(f"sandbox.{feature}")]))
 
+    for setting in ("engine", "image", "runtime"):
+        if getattr(config, setting) is not None and not can.images:
+            words = f"the {name} sandbox has no {setting}, as it runs no containers: leave it out, or choose "
+            raise UnsupportedConfigError(
+                Message(words, Setting("sandbox.backend", "docker"), settings=[Setting(f"sandbox.{setting}")])
+            )
+
 
 def refuse_limits(name: str, can: Capabilities, limits: Limits) -> None:
     """Raise UnsupportedConfigError for a limit that the sandbox does not keep."""

@@ -30,6 +30,7 @@ _OURS = {
         Backend(name="wasm", target="sandboxes.wasm.sandbox:WasmSandbox"),
         Backend(name="process", target="sandboxes.process:ProcessSandbox"),
         Backend(name="deno", target="sandboxes.deno:DenoSandbox", install="run: pip install 'evalcell[deno]'"),
+        Backend(name="docker", target="sandboxes.remote.docker.sandbox:DockerSandbox"),
         Backend(name="e2b", target="sandboxes.remote.e2b.provider:E2BSandbox", elsewhere=True),
         Backend(name="modal", target="sandboxes.remote.modal.provider:ModalSandbox", elsewhere=True),
         Backend(name="vercel", target="sandboxes.remote.vercel:VercelSandbox", elsewhere=True),

@@ -164,6 +164,7 @@ FILES: dict[str, tuple[str, ...]] = {
     "tests/cluster/": ("cluster", *_ENGINE),
     "tests/deno/": ("deno", "sandboxes", "core"),
     "tests/server/mcp/": ("tools", *_ENGINE),
+    "tests/containers/": ("remote", *_ENGINE),
     "tests/core/": ("tools", "engine", "core"),
     "tests/server/page/": ("page", "core"),
     "tests/runs/parts/": ("parts", *_ENGINE),
@@ -179,7 +180,7 @@ FILES: dict[str, tuple[str, ...]] = {
 
 PARTS = 24
 OPENED = re.compile(
-    r"(?<=[\[-])(wasm-(restore|instance|workers)|(process|deno)-[AB]-(batch|call)|modal-typescript|e2b|modal|vercel|daytona)"
+    r"(?<=[\[-])(wasm-(restore|instance|workers)|(process|deno)-[AB]-(batch|call)|(modal|docker)-typescript|docker|e2b|modal|vercel|daytona)"
     r"(?=[\]-])"
 )
 """The names of what many tests of a file share once it is open."""

@@ -51,6 +51,7 @@ _SENT: dict[str, str] = {
     "preset": "`limits` say the same, and a preset of the server is named as `sandbox`",
     "with_requirements": "`sandbox.packages` lists them",
     **dict.fromkeys(("file", "env_file"), "a request reads no files of the server"),
+    **dict.fromkeys(("engine", "image", "runtime"), "who starts the server decides which containers there are"),
     **dict.fromkeys(("worst", "show"), "the rows of a run are asked for in any order"),
 }
 """Of a run on a server."""

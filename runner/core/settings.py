@@ -376,6 +376,22 @@ SETTINGS: dict[str, SettingSpec] = {
     "env_file": SettingSpec(
         "packages", "Read variables, and providers' keys, from FILE first.", "FILE", field="sandbox.env_file"
     ),
+    "engine": SettingSpec(
+        "packages",
+        "The engine of containers.  [default: the first that answers]",
+        heading=SANDBOX,
+        field="sandbox.engine",
+    ),
+    "image": SettingSpec(
+        "packages",
+        "The image of containers, with Python.  [default: python:3.N-slim, of this version]",
+        "NAME",
+        heading=SANDBOX,
+        field="sandbox.image",
+    ),
+    "runtime": SettingSpec(
+        "packages", "The engine's OCI runtime, as runsc.", "NAME", heading=SANDBOX, field="sandbox.runtime"
+    ),
     "allow_network": SettingSpec("packages", "Let it use the network.", field="sandbox.network"),
     "allow_weak_isolation": SettingSpec(
         "packages", "Run even where your files cannot be hidden.", field="sandbox.allow_weak_isolation"

@@ -18,7 +18,7 @@ from sandboxes.packages import tool_process
 from sandboxes.packages.contents import Contents, contents_of
 from sandboxes.packages.lock import Lock
 from sandboxes.packages.locking import UNFINISHED_PREFIX, Say, age, exclusive, use, work_folder
-from sandboxes.packages.resolution import Interpreter, interpreter, name_packages
+from sandboxes.packages.resolution import Interpreter, RemotePython, interpreter, name_packages
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, run_uv, timeout_error
 
@@ -44,16 +44,16 @@ class InstallationRecord(Model):
     contents: Contents
 
 
-async def install(lock: Lock, python: Path, *, say: Say, deadline: float) -> Path:
+async def install(lock: Lock, python: Path | RemotePython, *, say: Say, deadline: float) -> Path:
     """
     Return the folder with the locked packages; install them first if it is missing.
 
-    It is byte-compiled, readable by everyone, writable by its owner alone, and not deleted while this process lives. No
-    code of the packages runs.
+    It is byte-compiled, if `python` is on this machine, readable by everyone, writable by its owner alone, and not
+    deleted while this process lives. No code of the packages runs.
 
     Args:
         lock: The packages.
-        python: The Python of the scripts.
+        python: The Python of the scripts, on this machine or another.
         say: As in `resolve`.
         deadline: As in `resolve`.
 
@@ -117,7 +117,8 @@ async def _build(lock: Lock, target: Interpreter, work: Path, final: Path, say: 
         say(f"packages: installing {name_packages(lock.packages, most=2)}, once (kept in {final.parent})")
         await _unpack(lock, target, site, temporary, say, deadline)
     sources = _set_modes(site)
-    await _compile(sources, site, target, temporary, deadline)
+    if target.remote is None:
+        await _compile(sources, site, target, temporary, deadline)
     contents = contents_of(site)
     marker = InstallationRecord(lock=lock.digest, packages=lock.packages, contents=contents)
     _write(whole / MARKER, marker.model_dump_json().encode())
@@ -129,7 +130,7 @@ async def _build(lock: Lock, target: Interpreter, work: Path, final: Path, say: 
 async def _unpack(lock: Lock, target: Interpreter, site: Path, work: Path, say: Say, deadline: float) -> None:
     (work / "lock.txt").write_text(lock.text, encoding="utf-8")
     command = [
-        *("pip", "install", "--requirements", "lock.txt", "--python", str(target.path), "--target", str(site)),
+        *("pip", "install", "--requirements", "lock.txt", *target.options, "--target", str(site)),
         *("--no-deps", "--require-hashes", *WHEELS, "--link-mode", "copy", "--no-compile-bytecode", "--no-sources"),
     ]
     done = await run_uv([*command, "--offline"], work=work, deadline=deadline)  # files in uv's cache need no network

@@ -108,6 +108,11 @@ class MachinePool:
             self._idle.append(machine)
             self._changed.set()
 
+    def drop_idle(self) -> None:
+        """Drop all machines that nobody uses."""
+        while self._idle:
+            self.drop(self._idle.pop())
+
     def drop(self, machine: Machine) -> None:
         """Stop using a machine and begin to end it. Safe twice."""
         if self._kept.pop(machine.key, None):

@@ -176,15 +176,21 @@ class Provider(ABC):
     """Most machines of a run that does not say how many; below the limit of the smallest plan."""
     longest: ClassVar[int] = 3600
     """Most seconds that a machine can live on the smallest plan, extended or not; it is replaced before."""
+    local: ClassVar[bool] = False
+    """Whether it is a service of this machine, which need not be there."""
     extends: ClassVar[bool] = True
     """Whether `extend` works. If not, a machine is ordered with the lifetime `longest`."""
     bakes: ClassVar[bool] = False
     """Whether `create` makes a machine with the order's packages; otherwise they are installed in it."""
+    baked: ClassVar[str] = "site"
+    """Where these are, if it `bakes`: a folder, or `site` for what the machine's Python has installed."""
 
     address: str
     """The deployment and the account there, for the ledger; not secret. See `account_address`."""
     python: str | None = None
     """The Python version, such as `3.13`, if it is chosen here rather than by the image; set if `bakes`."""
+    machine: str = "x86_64"
+    """The processor kind, as `uname -m` prints it, that packages are for if it `bakes`."""
 
     def __init__(self, values: Mapping[str, str]) -> None:  # noqa: B027  (for one that has no settings)
         """

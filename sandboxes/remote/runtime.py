@@ -65,6 +65,7 @@ class Deno(Runtime):
     _capabilities: ClassVar[Capabilities] = Capabilities(
         languages=("typescript",),
         isolation=("call", "batch"),
+        images=True,
         lacks={
             "packages": "npm packages and other modules are not available to TypeScript evaluators yet",
             "files": "a TypeScript evaluator has no permission to read any",

@@ -142,8 +142,12 @@ class RemoteSandbox(Sandbox):
             self._files = await asyncio.to_thread(Files.read, self.config.files)
         remote = self.remote
         with self.masks.errors():
-            self._provider = self.provider(every)
-            await self._provider.open()
+            self._provider = self._make_provider(every)
+            try:
+                await self._provider.open()
+                await self._ready_provider(self._provider)
+            except ProviderError as e:
+                raise SandboxUnavailableError(str(e)) from e
             self._lifecycle = Lifecycle(
                 self._provider,
                 remote.pauses,
@@ -167,6 +171,12 @@ class RemoteSandbox(Sandbox):
             except ProviderError as e:
                 raise SandboxUnavailableError(str(e)) from e
 
+    def _make_provider(self, values: Variables) -> Provider:
+        return self.provider(values)
+
+    async def _ready_provider(self, provider: Provider) -> None:
+        """Do what must be done once before the first machine is ordered. Raises a ProviderError."""
+
     def _say(self, line: str) -> None:
         with suppress(Exception):  # for example a closed terminal, which must not leave a machine behind
             self.progress(self.masks.text(line))
@@ -186,7 +196,9 @@ class RemoteSandbox(Sandbox):
         deadline = asyncio.get_running_loop().time() + config.install_timeout
         if provider.bakes and wants and self._lock is None:
             with self.step("resolve"):
-                self._lock = await lock_for(self._packages, provider.python or "", "x86_64", self._say, deadline)
+                self._lock = await lock_for(
+                    self._packages, provider.python or "", provider.machine, self._say, deadline
+                )
         baked = self._lock.text if self._lock and provider.bakes else None
         online = config.network or (wants and not provider.bakes)
         for last in (False, False, True):
@@ -228,7 +240,7 @@ class RemoteSandbox(Sandbox):
                     why = await cut_network(provider, machine, self.remote.pauses)
                     words.append("the service leaves it open" if why else "the machine's network is cut")
         elif wants:
-            self._folder = "site"
+            self._folder = provider.baked
         if self.config.files:
             with self.step("files"):
                 await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)

@@ -26,7 +26,7 @@ from runner.server.mcp.server import make_server
 from runner.server.service.types import EvaluateRequest
 
 KINDS = get_args(Kind)
-FILES = {"file", "env_file"}
+FILES = {"file", "env_file", "engine", "image", "runtime"}
 """What a server refuses of a sandbox's config; tests/server/http/test_allowed.py holds it."""
 
 

@@ -115,6 +115,23 @@ def _remote(name: str, language: Language = "python") -> Backend:
     return Backend(name, make, gaps)
 
 
+def _docker(language: Language = "python") -> Backend:
+    """In containers of an engine of this machine, by its API."""
+
+    def make(isolation: Isolation) -> Sandbox:
+        from tests.containers import local
+
+        if why := local.missing():
+            raise SandboxUnavailableError(why)
+        return local.sandbox(isolation=isolation, language=language, jobs=1 if language == "typescript" else 2)
+
+    if language == "typescript":
+        shares = frozenset({"runs", "closed", "channel"})
+        return Backend(f"docker-{language}", make, {}, language=language, paired=True, shares=shares)
+    gaps = {"nothing": "it is a process: it may start threads, and look around in what it is shown"}
+    return Backend("docker", make, gaps)
+
+
 REMOTE = ("e2b", "modal", "vercel", "daytona")
 """Their local servers count the machines."""
 
@@ -132,6 +149,8 @@ BACKENDS = (
     _deno("A", "call"),
     _deno("B", "batch"),
     _deno("B", "call"),
+    _docker(),
+    _docker("typescript"),
     *(_remote(name) for name in REMOTE),
     _remote("modal", "typescript"),
     Backend(

@@ -48,6 +48,10 @@ def chosen(request: pytest.FixtureRequest) -> Iterator[Backend]:
         from tests.remote.served import server
 
         assert not server(provider).state().machines
+    elif provider == "docker":
+        from tests.containers import local
+
+        assert local.missing() or not local.left()
 
 
 @pytest.fixture

@@ -209,6 +209,7 @@ class _Wants:
             ("files", config.files, "files"),
             ("env", config.env, "variables"),
             ("network", config.network, "the network"),
+            ("images", config.engine or config.image or config.runtime, "a container"),
         )
         self._features = {feature for feature, wanted, _ in found if wanted}
         self.words = ", ".join(words for _, wanted, words in found if wanted)

@@ -102,6 +102,7 @@ def conditions(prepared: PreparedRun, digests: Digests) -> dict[str, Any]:
         "env": list(config.env),
         "disk": config.disk,
         "network": config.network,
+        **{name: value for name in ("engine", "image", "runtime") if (value := getattr(config, name)) is not None},
         "allow_weak_isolation": config.allow_weak_isolation,
     }
 

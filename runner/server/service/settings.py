@@ -75,6 +75,8 @@ class ServiceSettings(Model):
             )
         if config.disk is not None and config.disk > self.memory:
             raise ServiceError("not-allowed", f"files hold at most {self.memory >> 20:,} MB here; lower `disk`")
+        if config.engine or config.image or config.runtime:
+            raise ServiceError("not-allowed", "a request names no engine, image or runtime here; leave them out")
         if config.files or config.env_file is not None:
             raise ServiceError("not-allowed", "a request names no files of the server; score them on the command line")
         if strange := [name for name in config.env if name not in self.env]:

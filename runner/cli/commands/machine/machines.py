@@ -29,11 +29,13 @@ class _Answers:
     machines: list[MachineStatus] = field(default_factory=list)
     reaped: list[ReapResult] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    """Engines of this machine that do not answer, and were never used."""
 
     def from_all(self, accounts: Accounts) -> str:
         """The names of those that did answer."""
         names = (account.provider.name for account in accounts.usable)
-        return ", ".join(name for name in names if name not in self.failures)
+        return ", ".join(name for name in names if name not in self.failures and name not in self.absent)
 
 
 def list_live(env_file: str | None) -> int:
@@ -43,7 +45,7 @@ def list_live(env_file: str | None) -> int:
     async def ask(account: Account) -> None:
         answers.machines += [one for one in await survey(account.provider, ledger) if one.listed]
 
-    if signals.run(_each(known.usable, ask, answers)):
+    if signals.run(_each(known.usable, ask, answers, ledger)):
         return INTERRUPTED
     out = render.out()
     if answers.machines:
@@ -75,7 +77,7 @@ def end_left(name: str | None, older_than: timedelta | None, env_file: str | Non
                 for one in await reap(account.provider, ledger, left)
             ]
 
-    if signals.run(_each(known.usable, ask, answers)):
+    if signals.run(_each(known.usable, ask, answers, None if name else ledger)):
         return INTERRUPTED
     out = render.out()
     if dry_run and answers.machines:
@@ -99,8 +101,15 @@ def _some(known: Accounts) -> Accounts:
     return known
 
 
-async def _each(asked: Sequence[Account], work: Callable[[Account], Awaitable[None]], answers: _Answers) -> None:
-    """One after the other; the failure of one is kept for the end."""
+async def _each(
+    asked: Sequence[Account], work: Callable[[Account], Awaitable[None]], answers: _Answers, ledger: Ledger | None
+) -> None:
+    """
+    One after the other; the failure of one is kept for the end.
+
+    With a ledger: but not that of an engine of this machine, if none of its machines is in there.
+    """
+    used = {entry.provider for entry in ledger.open_entries()} if ledger else set[str]()
     for account in asked:
         try:
             try:
@@ -109,6 +118,9 @@ async def _each(asked: Sequence[Account], work: Callable[[Account], Awaitable[No
             finally:
                 await account.provider.close()
         except SandboxError as e:
+            if ledger and account.provider.local and account.provider.name not in used:
+                answers.absent.add(account.provider.name)
+                continue
             answers.failures[account.provider.name] = account.masks.text(str(e))
 
 
@@ -117,7 +129,8 @@ def _exit_code(known: Accounts, ledger: Ledger, answers: _Answers) -> int:
     err = render.err()
     for (provider, address), count in sorted(_others(known, ledger).items()):
         words = f"evalcell: {_count(count)} of {provider} may be left at {address}, which was not asked; "
-        err.say(render.text(f"{words}set that account's key and run: evalcell reap", "yellow"))
+        step = "set DOCKER_HOST or EVALCELL_ENGINE to it" if provider == "docker" else "set that account's key"
+        err.say(render.text(f"{words}{step} and run: evalcell reap", "yellow"))
     if ledger.broken:
         rows = "1 row" if ledger.broken == 1 else f"{ledger.broken:,} rows"
         err.say(render.text(f"evalcell: skipped {rows} of {ledger.path}, broken", "yellow"))

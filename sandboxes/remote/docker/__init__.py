@@ -1,0 +1,1 @@
+"""Containers of a local engine, Docker or Podman, as machines."""

@@ -1,0 +1,409 @@
+"""Containers of Docker or Podman on this machine; see docs/backends.md."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import platform
+import re
+import sys
+import tarfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sandboxes.base import MB
+from sandboxes.boxes.launch import GUEST
+from sandboxes.host.shield import finish
+from sandboxes.remote import provider as base
+from sandboxes.remote.docker.connection import Connection
+from sandboxes.remote.docker.discovery import engines, open_first
+from sandboxes.remote.docker.engine import (
+    PREFIX,
+    AlreadyExistsError,
+    ContainerSpec,
+    ContainerStream,
+    Engine,
+    Image,
+    Mount,
+)
+from sandboxes.remote.docker.walls import walls
+from sandboxes.remote.provider import GoneError, ListedMachine, Machine, ProviderError, RefusedError, UnreachableError
+from sandboxes.words.text import clean
+from sandboxes.words.wording import Message, Setting
+
+USER = 64321
+"""Of everything in a container; nobody has it. Rootless engines give out numbers below 65536."""
+
+_FOLDER, _PACKAGES, _HOME = "/opt/evalcell", "/opt/evalcell/packages", "/evalcell"
+_ABOVE = 256 * MB
+"""What a container needs for itself, and for files that are sent."""
+_TMPFS = {
+    "/tmp": "rw,nosuid,nodev,noexec,size=64m,mode=1777",
+    _HOME: "rw,nosuid,nodev,noexec,size=96m,mode=1777",
+}
+_OLDEST = (3, 11)
+_VERSION = re.compile(r"\d{1,2}\.\d{1,3}(\.\d{1,4})?")
+_UNPACK_SECONDS = 900.0
+
+
+class DockerProvider(base.Provider):
+    """A local engine; a machine is a container, whose `data` is the connection to its first process."""
+
+    name = "docker"
+    variables: ClassVar[tuple[str, ...]] = ()
+    pace = 50.0
+    cap = 64
+    longest = 86_400
+    local = True
+    bakes = True
+    baked = _PACKAGES
+
+    def __init__(
+        self,
+        values: Mapping[str, str],
+        *,
+        engine: str | None = None,
+        image: str | None = None,
+        runtime: str | None = None,
+    ) -> None:
+        self._candidates = engines(values, engine, runtime)
+        self.address = self._candidates[0].address
+        usual = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
+        self.image_name = image or values.get("EVALCELL_IMAGE") or usual
+        self.say: Callable[[str], None] = lambda line: None
+        self.deadline: float | None = None
+        """For installing packages, in the event loop's time."""
+        self._runtime = runtime
+        self._engine: Engine | None = None
+        self._image: Image | None = None
+        self._connections: dict[str, Connection] = {}
+        self._choosing = asyncio.Lock()
+        self._filling = asyncio.Lock()
+        self.walls: list[str] = []
+        """What protects in its containers."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that was found. Raises RefusedError before `open`."""
+        if self._engine is None:
+            raise RefusedError("docker: no engine is open")
+        return self._engine
+
+    @property
+    def runtime(self) -> str:
+        """The OCI runtime of containers."""
+        known = self.engine.facts.runtimes
+        return self._runtime or (known[0] if known else "")
+
+    async def describe(self) -> None:
+        """Find out what is not needed to make containers, but to tell of them: `runtime`, and `engine.facts`."""
+        await self.engine.describe()
+
+    @property
+    def image(self) -> Image | None:
+        """The image of containers, once one was made."""
+        return self._image
+
+    async def open(self) -> None:
+        if self._engine is None:
+            self._engine = await open_first(self._candidates)
+            self.address = self._engine.address
+
+    async def close(self) -> None:
+        connections, self._connections = self._connections, {}
+        for one in connections.values():
+            await one.close()
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await engine.close()
+
+    async def choose_image(self, *, for_packages: bool) -> Image:
+        """
+        Find the image, or pull it; with packages also its Python, which decides which fit.
+
+        Raises RefusedError with the command to run.
+        """
+        async with self._choosing:
+            if self._image is None:
+                self._refuse_runtime()
+                self._image = await self._found_image()
+            if self.python is None and for_packages:
+                self.machine = self._image.machine
+                version = self._image.env.get("PYTHON_VERSION", "")
+                self.python = version if _VERSION.fullmatch(version) else await self._ask_python(self._image)
+            return self._image
+
+    def _refuse_runtime(self) -> None:
+        known, asked = self.engine.facts.runtimes, self._runtime
+        if asked and self.engine.facts.name == "docker" and known and asked not in known:
+            raise RefusedError(
+                Message(
+                    f"docker: the engine has no runtime {clean(asked, 60)!r}, only {', '.join(known)[:200]}; install "
+                    "it and name it in the engine's settings (daemon.json), or leave it out: ",
+                    Setting("sandbox.runtime"),
+                )
+            )
+
+    async def _found_image(self) -> Image:
+        name, program = self.image_name, self.engine.facts.name
+        with suppress(GoneError):
+            return await self.engine.inspect_image(name)
+        self.say(f"docker: pulling the image {name}, once")
+        try:
+            await self.engine.pull(name)
+            return await self.engine.inspect_image(name)
+        except ProviderError as e:
+            why = clean(str(e).removeprefix("docker: "), 300)
+            raise RefusedError(
+                Message(
+                    f"docker: the image {name} is not on this machine and cannot be pulled ({why}); "
+                    f"run: {program} pull {name}, or name one that is here with ",
+                    Setting("sandbox.image"),
+                )
+            ) from None
+
+    async def _ask_python(self, image: Image) -> str:
+        """The version of the image's Python, which its settings do not tell."""
+        key = f"evalcell-look-{hashlib.sha256(image.id.encode()).hexdigest()[:8]}-{id(self):x}"
+        order = base.Order(key, {"owner": base.OWNER, "key": key}, 60, network=False, memory=256 * MB)
+        machine, facts = await self._make(order, image, None)
+        with suppress(ProviderError):
+            await self.kill(machine.id)
+        return str(facts["python"])
+
+    async def create(self, order: base.Order) -> Machine:
+        image = await self.choose_image(for_packages=order.lock is not None)
+        if order.lock is None:
+            machine, _ = await self._make(order, image, None)
+            return machine
+        volume = await self._volume(order)
+        machine, facts = await self._make(order, image, Mount(volume, _FOLDER, read_only=True))
+        if facts.get("packages") is not True:
+            try:
+                async with self._filling:
+                    await self._fill(order, image, volume)
+            except BaseException:
+                await finish(lambda: self._forget(machine.id))
+                raise
+        return machine
+
+    async def _make(self, order: base.Order, image: Image, mount: Mount | None) -> tuple[Machine, dict[str, Any]]:
+        """Make a container, start it, and see whether it is closed; what it says of itself."""
+        argv = ("python3", "-I", "-S", "-B", "-c", _source("first_process"), _PACKAGES)
+        spec = self._spec(order, image, argv, order.key, f"{USER}:{USER}", mount, network=order.network)
+        id, stream = await self._started(spec)
+        connection = Connection(stream)
+        self._connections[id] = connection
+        try:
+            facts = await connection.greet()
+            await self._judge(facts, image, network=order.network)
+        except UnreachableError as e:
+            await finish(lambda: self._forget(id))
+            raise self._explain(e, image) from None
+        except BaseException:
+            await finish(lambda: self._forget(id))
+            raise
+        return Machine(id, order.key, connection), facts
+
+    def _explain(self, error: UnreachableError, image: Image) -> ProviderError:
+        text = str(error)
+        if "python3" in text and ("not found" in text or "no such file" in text.lower()):
+            return RefusedError(
+                Message(
+                    f"docker: the image {self.image_name} has no python3; name one that has Python 3.11 or newer with ",
+                    Setting("sandbox.image"),
+                )
+            )
+        return error
+
+    async def _judge(self, facts: Mapping[str, Any], image: Image, *, network: bool) -> None:
+        """Raise RefusedError for a Python that is too old, or a wall that is missing."""
+        version = str(facts.get("python", ""))
+        if not _VERSION.fullmatch(version) or tuple(map(int, version.split(".")[:2])) < _OLDEST:
+            raise RefusedError(
+                Message(
+                    f"docker: the image {self.image_name} has Python {clean(version, 20)}; "
+                    "name one with 3.11 or newer with ",
+                    Setting("sandbox.image"),
+                )
+            )
+        there, missing = walls(facts, network=network, runtime=self._runtime or "")
+        if missing and not self._runtime:  # its default may be one that needs less
+            await self.engine.describe()
+            there, missing = walls(facts, network=network, runtime=self.runtime)
+        if missing:
+            raise RefusedError(
+                f"docker: {self.engine.facts.words} does not close its containers as it was told; what is missing: "
+                f"{', '.join(missing)}. Use the engine's own settings for seccomp and user, or choose another sandbox"
+            )
+        self.walls = there
+
+    def _spec(
+        self,
+        order: base.Order,
+        image: Image,
+        argv: tuple[str, ...],
+        name: str,
+        user: str,
+        mount: Mount | None,
+        *,
+        network: bool,
+    ) -> ContainerSpec:
+        return ContainerSpec(
+            name=name,
+            image=image.id,
+            argv=argv,
+            labels={PREFIX + key: value for key, value in order.tags.items()},
+            user=user,
+            memory=order.memory + _ABOVE,
+            network=network,
+            runtime=self._runtime,
+            mount=mount,
+            env={"HOME": _HOME},
+            cpus=min(2, self.engine.facts.cpus),
+            tmpfs=_TMPFS,
+        )
+
+    async def _started(self, spec: ContainerSpec) -> tuple[str, ContainerStream]:
+        """A container that runs, and the stream to it. An older one of that name, to which no way leads, is ended."""
+        try:
+            try:
+                id = await self.engine.create(spec)
+            except AlreadyExistsError:
+                await self.engine.remove(spec.name)
+                id = await self.engine.create(spec)
+        except GoneError as e:
+            self._image = None
+            raise RefusedError(
+                f"docker: the image {self.image_name} is gone ({e}); run: {self.engine.facts.name} pull "
+                f"{self.image_name}"
+            ) from None
+        try:
+            return id, await self.engine.start(id)
+        except BaseException:
+            await finish(lambda: self._forget(id))
+            raise
+
+    async def _forget(self, id: str) -> None:
+        with suppress(ProviderError):
+            await self.kill(id)
+
+    async def _volume(self, order: base.Order) -> str:
+        text = "\n".join((order.lock or "", self.python or "", self.machine))
+        name = f"evalcell-packages-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+        await self.engine.create_volume(name, {f"{PREFIX}owner": base.OWNER, f"{PREFIX}kind": "packages"})
+        return name
+
+    async def _fill(self, order: base.Order, image: Image, volume: str) -> None:
+        """Install the packages in a volume: here, then copied there by a container that runs nothing of them."""
+        from sandboxes.packages import RemotePython, install, read_lock
+
+        deadline = self.deadline or asyncio.get_running_loop().time() + _UNPACK_SECONDS
+        lock = read_lock(order.lock or "", "the lock")
+        # Where the image has the Python of this process, it takes what other sandboxes have installed and compiled.
+        same = _is_own(self.python or "", self.machine)
+        python = Path(sys.executable) if same else RemotePython(self.python or "", self.machine)
+        site = await install(lock, python, say=self.say, deadline=deadline)
+        self.say("docker: copying the packages to a volume, once")
+        argv = ("python3", "-I", "-S", "-B", "-c", _source("unpack"), _PACKAGES, *(["compiled"] if same else []))
+        mount = Mount(volume, _FOLDER, read_only=False)
+        name = f"{order.key}-fill"
+        spec = self._spec(order, image, argv, name, "0:0", mount, network=False)
+        # Podman gives a volume to the user of the container that has it first.
+        spec = replace(spec, capabilities=("DAC_OVERRIDE",))
+        id, stream = await self._started(spec)
+        try:
+            async with asyncio.timeout_at(deadline):
+                with suppress(UnreachableError):  # what it said as it ended is told below
+                    await _send_folder(site, stream)
+                said = b""
+                while not said.endswith(b"done\n"):
+                    piece = await stream.read()
+                    said += piece
+                    if not piece or len(said) > 4096:
+                        words = stream.errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+                        why = clean(words[0], 300) if words else "no error output"
+                        raise RefusedError(
+                            f"docker: the packages could not be copied to the volume {volume} ({why}); "
+                            f"make room, or remove it: {self.engine.facts.name} volume rm {volume}"
+                        )
+        except TimeoutError:
+            raise RefusedError(
+                Message(
+                    "docker: installing packages took too long; allow more with ", Setting("sandbox.install_timeout")
+                )
+            ) from None
+        finally:
+            await finish(stream.close)
+            await finish(lambda: self._forget(id))
+
+    async def find(self, key: str) -> Machine | None:
+        with suppress(GoneError):
+            about = await self.engine.inspect(key)
+            id = str(about.get("Id"))
+            return Machine(id, key, self._connections.get(id))
+        return None
+
+    async def kill(self, id: str) -> None:
+        connection = self._connections.pop(id, None)
+        if connection is not None:
+            await connection.close()
+        with suppress(AlreadyExistsError):  # its end has begun
+            await self.engine.remove(id)
+
+    async def list(self) -> AsyncIterator[ListedMachine]:
+        async for one in self.engine.containers(f"{PREFIX}owner={base.OWNER}"):
+            labels = (one.get("Config") or {}).get("Labels") or {}
+            tags = {key.removeprefix(PREFIX): str(value) for key, value in labels.items() if key.startswith(PREFIX)}
+            yield ListedMachine(str(one.get("Id")), tags.get("key", ""), _since(one), tags)
+
+    async def execute(self, machine: Machine, command: base.Command, on_output: base.OnOutput) -> base.CommandResult:
+        connection = machine.data
+        if not isinstance(connection, Connection):
+            raise GoneError("docker: nothing is connected to the container any more")
+        return await connection.execute(command, on_output)
+
+    async def extend(self, machine: Machine, seconds: int) -> None:
+        """Do nothing: a container lives as long as it hears of this process, for a minute more."""
+
+
+def _is_own(version: str, machine: str) -> bool:
+    """Whether files that this process's Python has compiled are those of another."""
+    mine = (f"{sys.version_info.major}.{sys.version_info.minor}.", "linux", platform.machine())
+    return (f"{version}."[: len(mine[0])], sys.platform, machine) == mine and platform.libc_ver()[0] == "glibc"
+
+
+def _source(name: str) -> str:
+    return (GUEST / "container" / f"{name}.py").read_text("utf-8")
+
+
+def _since(one: Mapping[str, Any]) -> datetime:
+    with suppress(ValueError):
+        found = datetime.fromisoformat(str(one.get("Created")))
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return datetime.now(UTC)
+
+
+async def _send_folder(folder: Path, stream: ContainerStream) -> None:
+    """Send a folder as a tar, made in a thread as it is taken."""
+    loop = asyncio.get_running_loop()
+
+    class Pipe:
+        def write(self, data: bytes) -> int:
+            asyncio.run_coroutine_threadsafe(stream.write(bytes(data)), loop).result()
+            return len(data)
+
+    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        return entry if entry.isfile() or entry.isdir() else None
+
+    def work() -> None:
+        with tarfile.open(fileobj=Pipe(), mode="w|", bufsize=1 << 18, format=tarfile.PAX_FORMAT) as packed:  # type: ignore[call-overload]
+            packed.add(folder, ".", filter=plain)
+
+    await asyncio.to_thread(work)

@@ -76,6 +76,7 @@ NOT_RUN = {
 SHOWN = {
     ("docs/how-to/ci.md", "yaml"): 4,
     ("docs/how-to/containers.md", "dockerfile"): 1,
+    ("docs/how-to/containers.md", "sh"): 1,
     ("docs/how-to/air-gapped.md", "sh"): 2,
     ("docs/how-to/export.md", "yaml"): 1,
     ("docs/how-to/store.md", "sh"): 1,

@@ -15,13 +15,13 @@ import httpx
 from sandboxes.remote.docker.engine import (
     FILES,
     PIDS,
-    AlreadyExistsError,
+    ContainerEngine,
+    ContainerImage,
     ContainerSpec,
     ContainerStream,
-    Engine,
     EngineFacts,
     Frames,
-    Image,
+    NameInUseError,
     facts_of,
     image_of,
 )
@@ -36,7 +36,7 @@ _WRITE = 60.0
 _PIECE = 256 * 1024
 
 
-class ApiEngine(Engine):
+class ApiEngine(ContainerEngine):
     """The engine behind a Unix socket."""
 
     def __init__(self, path: str) -> None:
@@ -74,7 +74,7 @@ class ApiEngine(Engine):
         if client is not None:
             await client.aclose()
 
-    async def inspect_image(self, name: str) -> Image:
+    async def inspect_image(self, name: str) -> ContainerImage:
         return image_of(await self._json("GET", f"/images/{quote(name, safe='/:@')}/json"), name)
 
     async def pull(self, name: str) -> None:
@@ -120,7 +120,7 @@ class ApiEngine(Engine):
         await self._ask("DELETE", f"/containers/{quote(id, safe='')}", params={"force": "1", "v": "1"})
 
     async def create_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        with suppress(AlreadyExistsError):
+        with suppress(NameInUseError):
             await self._json("POST", "/volumes/create", json={"Name": name, "Labels": dict(labels)})
 
     def _built(self, method: str, path: str, *, timeout: float | None = None, **sent: Any) -> httpx.Request:
@@ -218,7 +218,7 @@ def _error(status: int, data: bytes, address: str) -> ProviderError:
     if status == 404:
         return GoneError(words)
     if status == 409 or "already in use" in said or "already exists" in said:
-        return AlreadyExistsError(words)
+        return NameInUseError(words)
     if status == 429:
         return BusyError(words)
     return UnreachableError(words) if status in (502, 503, 504) else RefusedError(words)

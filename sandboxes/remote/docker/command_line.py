@@ -14,12 +14,12 @@ from sandboxes.host.shield import finish
 from sandboxes.remote.docker.api import ULIMITS
 from sandboxes.remote.docker.engine import (
     PIDS,
-    AlreadyExistsError,
+    ContainerEngine,
+    ContainerImage,
     ContainerSpec,
     ContainerStream,
-    Engine,
     EngineFacts,
-    Image,
+    NameInUseError,
     facts_of,
     image_of,
 )
@@ -34,7 +34,7 @@ _MISSING = ("no such container", "no such object", "no such image", "no containe
 _DOWN = ("cannot connect", "is the docker daemon running", "connection refused", "permission denied while trying")
 
 
-class CommandEngine(Engine):
+class CommandEngine(ContainerEngine):
     """The engine that a program reaches. `options` stand before every command."""
 
     def __init__(self, program: str, path: str, options: Sequence[str] = (), place: str = "") -> None:
@@ -69,7 +69,7 @@ class CommandEngine(Engine):
     async def close(self) -> None:
         """Nothing is open."""
 
-    async def inspect_image(self, name: str) -> Image:
+    async def inspect_image(self, name: str) -> ContainerImage:
         return image_of(await self._first("image", "inspect", name), name)
 
     async def pull(self, name: str) -> None:
@@ -134,7 +134,7 @@ class CommandEngine(Engine):
 
     async def create_volume(self, name: str, labels: Mapping[str, str]) -> None:
         flags = [word for key, value in labels.items() for word in ("--label", f"{key}={value}")]
-        with suppress(AlreadyExistsError):
+        with suppress(NameInUseError):
             await self._run("volume", "create", *flags, name)
 
     async def _process(self, *words: str, stdin: int = DEVNULL, stderr: int = PIPE) -> Process:
@@ -237,7 +237,7 @@ def _error(program: str, word: str, errors: bytes) -> ProviderError:
     if any(one in low for one in _DOWN):
         return UnreachableError(words, sent=False)
     if "already in use" in low or "already exists" in low:
-        return AlreadyExistsError(words)
+        return NameInUseError(words)
     if any(one in low for one in _MISSING):
         return GoneError(words)
     return RefusedError(words)

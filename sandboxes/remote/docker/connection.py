@@ -20,7 +20,7 @@ _GRACE = 20.0
 """Seconds for the container to end a command after its timeout."""
 
 
-class Connection:
+class ContainerConnection:
     """A running container. One command at a time."""
 
     def __init__(self, stream: ContainerStream) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.remote.docker.api import ApiEngine
 from sandboxes.remote.docker.command_line import CommandEngine
-from sandboxes.remote.docker.engine import Engine
+from sandboxes.remote.docker.engine import ContainerEngine
 from sandboxes.remote.provider import ProviderError, RefusedError
 
 ENGINES = ("docker", "podman")
@@ -26,7 +26,7 @@ _INSTALL = (
 )
 
 
-def engines(values: Mapping[str, str], wanted: str | None, runtime: str | None) -> list[Engine]:
+def engines(values: Mapping[str, str], wanted: str | None, runtime: str | None) -> list[ContainerEngine]:
     """
     The engines to be tried, in this order; none is asked. `wanted`: one of ENGINES, or else a choice of `values`.
 
@@ -49,7 +49,7 @@ def engines(values: Mapping[str, str], wanted: str | None, runtime: str | None) 
     return found
 
 
-async def open_first(candidates: list[Engine]) -> Engine:
+async def open_first(candidates: list[ContainerEngine]) -> ContainerEngine:
     """The first engine that answers, opened. Raises RefusedError with what each said, and what to do."""
     said: list[str] = []
     for engine in candidates:
@@ -66,7 +66,7 @@ def _without_name(text: str) -> str:
     return text.removeprefix("docker: ")
 
 
-def _step(engine: Engine) -> str:
+def _step(engine: ContainerEngine) -> str:
     """What a person does about an engine that does not answer, where its socket tells."""
     path = engine.address.removeprefix("unix://")
     if path == engine.address:
@@ -81,7 +81,7 @@ def _step(engine: Engine) -> str:
     return f" ({path}: start it, as with `systemctl start docker`)"
 
 
-def _docker(values: Mapping[str, str]) -> Iterator[Engine]:
+def _docker(values: Mapping[str, str]) -> Iterator[ContainerEngine]:
     host = values.get("DOCKER_HOST") or _of_context(values)
     home, run = Path.home(), values.get("XDG_RUNTIME_DIR")
     if host:
@@ -108,7 +108,7 @@ def _docker(values: Mapping[str, str]) -> Iterator[Engine]:
         yield CommandEngine("docker", program)
 
 
-def _podman(values: Mapping[str, str], runtime: str | None) -> Iterator[Engine]:
+def _podman(values: Mapping[str, str], runtime: str | None) -> Iterator[ContainerEngine]:
     program, host, run = shutil.which("podman"), values.get("CONTAINER_HOST"), values.get("XDG_RUNTIME_DIR")
     if runtime is None:  # Podman's API cannot choose one
         places = [_socket(host)] if host else [f"{run}/podman/podman.sock" if run else "", "/run/podman/podman.sock"]

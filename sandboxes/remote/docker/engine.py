@@ -71,7 +71,7 @@ class EngineFacts:
 
 
 @dataclass(frozen=True)
-class Image:
+class ContainerImage:
     """An image that is there."""
 
     id: str
@@ -91,7 +91,7 @@ class ContainerStream(ABC):
 
     @abstractmethod
     async def write(self, data: bytes) -> None:
-        """Raises UnreachableError if it cannot be written any more."""
+        """Write to its standard input. Raises UnreachableError if that cannot be done any more."""
 
     @abstractmethod
     async def read(self) -> bytes:
@@ -106,7 +106,7 @@ class ContainerStream(ABC):
         """Let go of it. Safe twice."""
 
 
-class Engine(ABC):
+class ContainerEngine(ABC):
     """An engine. Methods raise ProviderErrors: GoneError for what does not exist."""
 
     address: str
@@ -125,14 +125,14 @@ class Engine(ABC):
     async def close(self) -> None: ...
 
     @abstractmethod
-    async def inspect_image(self, name: str) -> Image: ...
+    async def inspect_image(self, name: str) -> ContainerImage: ...
 
     @abstractmethod
     async def pull(self, name: str) -> None: ...
 
     @abstractmethod
     async def create(self, spec: ContainerSpec) -> str:
-        """Make a container; its id. A name that exists is an AlreadyExistsError."""
+        """Make a container; its id. A name that exists is an NameInUseError."""
 
     @abstractmethod
     async def start(self, id: str) -> ContainerStream:
@@ -155,11 +155,11 @@ class Engine(ABC):
         """Make a volume, if there is none of that name."""
 
 
-class AlreadyExistsError(RefusedError):
+class NameInUseError(RefusedError):
     """There is one of that name."""
 
 
-def image_of(told: Mapping[str, Any], name: str) -> Image:
+def image_of(told: Mapping[str, Any], name: str) -> ContainerImage:
     """An image as both engines describe it. Raises UnreachableError."""
     try:
         config = told.get("Config") or {}
@@ -172,7 +172,7 @@ def image_of(told: Mapping[str, Any], name: str) -> Image:
         machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(str(told["Architecture"]), str(told["Architecture"]))
     except (KeyError, TypeError) as e:
         raise UnreachableError(f"docker: the engine's description of the image {name} is invalid ({e!r})") from None
-    return Image(id, digest, machine, {key: value for key, _, value in pairs})
+    return ContainerImage(id, digest, machine, {key: value for key, _, value in pairs})
 
 
 def facts_of(name: str, version: str, info: Mapping[str, Any]) -> EngineFacts:

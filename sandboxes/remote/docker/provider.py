@@ -19,16 +19,16 @@ from sandboxes.base import MB
 from sandboxes.boxes.launch import GUEST
 from sandboxes.host.shield import finish
 from sandboxes.remote import provider as base
-from sandboxes.remote.docker.connection import Connection
+from sandboxes.remote.docker.connection import ContainerConnection
 from sandboxes.remote.docker.discovery import engines, open_first
 from sandboxes.remote.docker.engine import (
     PREFIX,
-    AlreadyExistsError,
+    ContainerEngine,
+    ContainerImage,
     ContainerSpec,
     ContainerStream,
-    Engine,
-    Image,
     Mount,
+    NameInUseError,
 )
 from sandboxes.remote.docker.walls import walls
 from sandboxes.remote.provider import GoneError, ListedMachine, Machine, ProviderError, RefusedError, UnreachableError
@@ -78,16 +78,16 @@ class DockerProvider(base.Provider):
         self.deadline: float | None = None
         """For installing packages, in the event loop's time."""
         self._runtime = runtime
-        self._engine: Engine | None = None
-        self._image: Image | None = None
-        self._connections: dict[str, Connection] = {}
+        self._engine: ContainerEngine | None = None
+        self._image: ContainerImage | None = None
+        self._connections: dict[str, ContainerConnection] = {}
         self._choosing = asyncio.Lock()
         self._filling = asyncio.Lock()
         self.walls: list[str] = []
         """What protects in its containers."""
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> ContainerEngine:
         """The engine that was found. Raises RefusedError before `open`."""
         if self._engine is None:
             raise RefusedError("docker: no engine is open")
@@ -104,7 +104,7 @@ class DockerProvider(base.Provider):
         await self.engine.describe()
 
     @property
-    def image(self) -> Image | None:
+    def image(self) -> ContainerImage | None:
         """The image of containers, once one was made."""
         return self._image
 
@@ -121,7 +121,7 @@ class DockerProvider(base.Provider):
         if engine is not None:
             await engine.close()
 
-    async def choose_image(self, *, for_packages: bool) -> Image:
+    async def choose_image(self, *, for_packages: bool) -> ContainerImage:
         """
         Find the image, or pull it; with packages also its Python, which decides which fit.
 
@@ -148,7 +148,7 @@ class DockerProvider(base.Provider):
                 )
             )
 
-    async def _found_image(self) -> Image:
+    async def _found_image(self) -> ContainerImage:
         name, program = self.image_name, self.engine.facts.name
         with suppress(GoneError):
             return await self.engine.inspect_image(name)
@@ -166,7 +166,7 @@ class DockerProvider(base.Provider):
                 )
             ) from None
 
-    async def _ask_python(self, image: Image) -> str:
+    async def _ask_python(self, image: ContainerImage) -> str:
         """The version of the image's Python, which its settings do not tell."""
         key = f"evalcell-look-{hashlib.sha256(image.id.encode()).hexdigest()[:8]}-{id(self):x}"
         order = base.Order(key, {"owner": base.OWNER, "key": key}, 60, network=False, memory=256 * MB)
@@ -191,12 +191,14 @@ class DockerProvider(base.Provider):
                 raise
         return machine
 
-    async def _make(self, order: base.Order, image: Image, mount: Mount | None) -> tuple[Machine, dict[str, Any]]:
+    async def _make(
+        self, order: base.Order, image: ContainerImage, mount: Mount | None
+    ) -> tuple[Machine, dict[str, Any]]:
         """Make a container, start it, and see whether it is closed; what it says of itself."""
         argv = ("python3", "-I", "-S", "-B", "-c", _source("first_process"), _PACKAGES)
         spec = self._spec(order, image, argv, order.key, f"{USER}:{USER}", mount, network=order.network)
         id, stream = await self._started(spec)
-        connection = Connection(stream)
+        connection = ContainerConnection(stream)
         self._connections[id] = connection
         try:
             facts = await connection.greet()
@@ -209,7 +211,7 @@ class DockerProvider(base.Provider):
             raise
         return Machine(id, order.key, connection), facts
 
-    def _explain(self, error: UnreachableError, image: Image) -> ProviderError:
+    def _explain(self, error: UnreachableError, image: ContainerImage) -> ProviderError:
         text = str(error)
         if "python3" in text and ("not found" in text or "no such file" in text.lower()):
             return RefusedError(
@@ -220,7 +222,7 @@ class DockerProvider(base.Provider):
             )
         return error
 
-    async def _judge(self, facts: Mapping[str, Any], image: Image, *, network: bool) -> None:
+    async def _judge(self, facts: Mapping[str, Any], image: ContainerImage, *, network: bool) -> None:
         """Raise RefusedError for a Python that is too old, or a wall that is missing."""
         version = str(facts.get("python", ""))
         if not _VERSION.fullmatch(version) or tuple(map(int, version.split(".")[:2])) < _OLDEST:
@@ -245,7 +247,7 @@ class DockerProvider(base.Provider):
     def _spec(
         self,
         order: base.Order,
-        image: Image,
+        image: ContainerImage,
         argv: tuple[str, ...],
         name: str,
         user: str,
@@ -273,7 +275,7 @@ class DockerProvider(base.Provider):
         try:
             try:
                 id = await self.engine.create(spec)
-            except AlreadyExistsError:
+            except NameInUseError:
                 await self.engine.remove(spec.name)
                 id = await self.engine.create(spec)
         except GoneError as e:
@@ -298,7 +300,7 @@ class DockerProvider(base.Provider):
         await self.engine.create_volume(name, {f"{PREFIX}owner": base.OWNER, f"{PREFIX}kind": "packages"})
         return name
 
-    async def _fill(self, order: base.Order, image: Image, volume: str) -> None:
+    async def _fill(self, order: base.Order, image: ContainerImage, volume: str) -> None:
         """Install the packages in a volume: here, then copied there by a container that runs nothing of them."""
         from sandboxes.packages import RemotePython, install, read_lock
 
@@ -352,7 +354,7 @@ class DockerProvider(base.Provider):
         connection = self._connections.pop(id, None)
         if connection is not None:
             await connection.close()
-        with suppress(AlreadyExistsError):  # its end has begun
+        with suppress(NameInUseError):  # its end has begun
             await self.engine.remove(id)
 
     async def list(self) -> AsyncIterator[ListedMachine]:
@@ -363,7 +365,7 @@ class DockerProvider(base.Provider):
 
     async def execute(self, machine: Machine, command: base.Command, on_output: base.OnOutput) -> base.CommandResult:
         connection = machine.data
-        if not isinstance(connection, Connection):
+        if not isinstance(connection, ContainerConnection):
             raise GoneError("docker: nothing is connected to the container any more")
         return await connection.execute(command, on_output)
 

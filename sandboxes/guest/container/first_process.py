@@ -32,7 +32,7 @@ _SOCKETS = ("/var/run/docker.sock", "/run/docker.sock", "/run/podman/podman.sock
 
 
 def status() -> dict[str, str]:
-    """The lines of this process's status, as the kernel tells them; fewer where it is another kernel."""
+    """Read the lines of this process's status, as the kernel tells them; fewer where it is another kernel."""
     try:
         with open("/proc/self/status") as lines:
             return {name: text.strip() for name, _, text in (line.partition(":") for line in lines)}
@@ -51,7 +51,7 @@ def interfaces() -> list[str] | None:
 
 
 def is_up(name: str) -> bool:
-    """Whether a device is up. Some kernels give every network a few devices, which are down."""
+    """Say whether a device is up. Some kernels give every network a few devices, which are down."""
     try:
         with open(f"/sys/class/net/{name}/flags") as file:
             return bool(int(file.read(), 16) & 1)
@@ -60,7 +60,7 @@ def is_up(name: str) -> bool:
 
 
 def writable() -> list[str]:
-    """Folders of the image in which this process can make a file."""
+    """Return the folders of the image in which this process can make a file."""
     found = []
     for folder in ("/", "/etc", "/usr", "/usr/bin", "/root", "/var", "/home", "/opt"):
         path = os.path.join(folder, f".evalcell-{os.urandom(8).hex()}")
@@ -76,7 +76,7 @@ def writable() -> list[str]:
 
 
 def read_only() -> bool | None:
-    """Whether the root is mounted read-only; None if nothing tells."""
+    """Say whether the root is mounted read-only; None if nothing tells."""
     try:
         return bool(os.statvfs("/").f_flag & os.ST_RDONLY)
     except OSError:
@@ -84,7 +84,7 @@ def read_only() -> bool | None:
 
 
 def users() -> bool | None:
-    """Whether this process is in a user namespace, in which its root is another user of the machine."""
+    """Say whether this process is in a user namespace, in which its root is another user of the machine."""
     try:
         with open("/proc/self/uid_map") as lines:
             return [line.split() for line in lines] != [["0", "0", "4294967295"]]
@@ -100,7 +100,7 @@ def is_socket(path: str) -> bool:
 
 
 def facts(folder: str) -> dict[str, Any]:
-    """What keeps this container apart, as far as can be seen from inside."""
+    """Tell what keeps this container apart, as far as can be seen from inside."""
     told = status()
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -157,7 +157,7 @@ class Link:
             os._exit(0)
 
     def serve(self, asked: dict[str, Any]) -> None:
-        """What may come at any time."""
+        """Do what may be asked at any time."""
         if "life" in asked:
             signal.alarm(int(asked["life"]))
         if asked.get("end"):
@@ -165,7 +165,7 @@ class Link:
 
 
 def start(asked: dict[str, Any]) -> tuple[int, list[int]]:
-    """A command as a child, with a session of its own; its number, and the pipes to it."""
+    """Start a command as a child, with a session of its own; return its number, and the pipes to it."""
     pipes = [os.pipe() for _ in range(3)]
     pid = os.fork()
     if pid == 0:
@@ -192,7 +192,7 @@ def start(asked: dict[str, Any]) -> tuple[int, list[int]]:
 
 
 def reap(pid: int) -> int | None:
-    """The status of the child, if it has ended, when all that have ended are reaped."""
+    """Reap all that have ended; return the status of the child, if it is among them."""
     found = None
     while True:
         try:
@@ -255,7 +255,7 @@ def run(link: Link, asked: dict[str, Any], data: bytes, woken: int) -> int | Non
 
 
 def forward(link: Link, kind: str, fd: int) -> int | None:
-    """The number of bytes that were passed on: 0 at the end, None if there is nothing yet."""
+    """Pass on what there is; return the number of bytes: 0 at the end, None if there is nothing yet."""
     try:
         piece = os.read(fd, _PIECE)
     except BlockingIOError:

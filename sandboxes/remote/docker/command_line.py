@@ -67,7 +67,7 @@ class CommandEngine(ContainerEngine):
         return self.facts
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     async def inspect_image(self, name: str) -> ContainerImage:
         return image_of(await self._first("image", "inspect", name), name)

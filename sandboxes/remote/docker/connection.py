@@ -32,7 +32,7 @@ class ContainerConnection:
         self._beating: asyncio.Task[None] | None = None
 
     async def greet(self) -> dict[str, Any]:
-        """Keep it alive from now on; what it says of itself. Raises UnreachableError."""
+        """Keep it alive from now on; return what it says of itself. Raises UnreachableError."""
         await self._live()
         self._beating = asyncio.create_task(self._beat())
         kind, payload = await self._frame()
@@ -58,7 +58,7 @@ class ContainerConnection:
             await self._stream.write(data)
 
     async def execute(self, command: Command, on_output: OnOutput) -> CommandResult:
-        """As `Provider.execute`."""
+        """Do as `Provider.execute` does."""
         if self._closed or self._busy:
             raise GoneError("docker: the container has ended, or runs another command")
         self._busy = True

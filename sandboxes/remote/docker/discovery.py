@@ -26,22 +26,28 @@ _INSTALL = (
 )
 
 
-def engines(values: Mapping[str, str], wanted: str | None, runtime: str | None) -> list[ContainerEngine]:
+def engines(values: Mapping[str, str], name: str | None, runtime: str | None) -> list[ContainerEngine]:
     """
-    The engines to be tried, in this order; none is asked. `wanted`: one of ENGINES, or else a choice of `values`.
+    Return the engines to be tried, in this order; none is asked.
 
-    Raises SandboxUnavailableError if there is nothing to try.
+    Args:
+        values: The environment, with the env-file over it.
+        name: One of ENGINES, or else a choice of `values`.
+        runtime: The OCI runtime of containers; None is the engine's own.
+
+    Raises:
+        SandboxUnavailableError: There is nothing to try.
     """
-    wanted = wanted or values.get("EVALCELL_ENGINE") or None
+    wanted = name or values.get("EVALCELL_ENGINE") or None
     if wanted not in (None, *ENGINES):
         raise SandboxUnavailableError(
             f"EVALCELL_ENGINE is {wanted[:60]!r}, and no engine is called so; set it to docker or podman, or unset it"
         )
     found = [
         engine
-        for name in ENGINES
-        if wanted in (None, name)
-        for engine in (_docker(values) if name == "docker" else _podman(values, runtime))
+        for kind in ENGINES
+        if wanted in (None, kind)
+        for engine in (_docker(values) if kind == "docker" else _podman(values, runtime))
     ]
     if not found:
         which = wanted or "neither Docker nor Podman"
@@ -50,7 +56,7 @@ def engines(values: Mapping[str, str], wanted: str | None, runtime: str | None) 
 
 
 async def open_first(candidates: list[ContainerEngine]) -> ContainerEngine:
-    """The first engine that answers, opened. Raises RefusedError with what each said, and what to do."""
+    """Return the first engine that answers, opened. Raises RefusedError with what each said, and what to do."""
     said: list[str] = []
     for engine in candidates:
         try:

@@ -95,7 +95,7 @@ class ContainerStream(ABC):
 
     @abstractmethod
     async def read(self) -> bytes:
-        """A piece of its output; empty at its end. Raises UnreachableError."""
+        """Return a piece of its output; empty at its end. Raises UnreachableError."""
 
     @abstractmethod
     async def end_input(self) -> None:
@@ -119,7 +119,7 @@ class ContainerEngine(ABC):
 
     @abstractmethod
     async def describe(self) -> EngineFacts:
-        """All `facts`, which Podman takes a second to find; they are kept."""
+        """Return all `facts`, which Podman takes a second to find; they are kept."""
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -132,7 +132,7 @@ class ContainerEngine(ABC):
 
     @abstractmethod
     async def create(self, spec: ContainerSpec) -> str:
-        """Make a container; its id. A name that exists is an NameInUseError."""
+        """Make a container, and return its id. A name that exists is a NameInUseError."""
 
     @abstractmethod
     async def start(self, id: str) -> ContainerStream:
@@ -140,11 +140,11 @@ class ContainerEngine(ABC):
 
     @abstractmethod
     async def inspect(self, name: str) -> dict[str, Any]:
-        """A container, by id or name, as the engine describes it."""
+        """Return a container, by id or name, as the engine describes it."""
 
     @abstractmethod
     def containers(self, label: str) -> AsyncIterator[dict[str, Any]]:
-        """All containers with the label, ended or not, as `inspect` has them."""
+        """Return all containers with the label, ended or not, as `inspect` has them."""
 
     @abstractmethod
     async def remove(self, id: str) -> None:
@@ -159,24 +159,25 @@ class NameInUseError(RefusedError):
     """There is one of that name."""
 
 
-def image_of(told: Mapping[str, Any], name: str) -> ContainerImage:
-    """An image as both engines describe it. Raises UnreachableError."""
+def image_of(description: Mapping[str, Any], name: str) -> ContainerImage:
+    """Return an image as both engines describe it. Raises UnreachableError."""
     try:
-        config = told.get("Config") or {}
+        config = description.get("Config") or {}
         pairs = (str(one).partition("=") for one in config.get("Env") or ())
-        id = str(told["Id"])
+        id = str(description["Id"])
         id = id if id.startswith("sha256:") else f"sha256:{id}"
-        digests = [str(one).rpartition("@")[2] for one in told.get("RepoDigests") or ()]
+        digests = [str(one).rpartition("@")[2] for one in description.get("RepoDigests") or ()]
         asked = name.rpartition("@")[2] if "@" in name else ""
         digest = asked if asked in digests else next((one for one in digests if one.startswith("sha256:")), id)
-        machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(str(told["Architecture"]), str(told["Architecture"]))
+        kind = str(description["Architecture"])
+        machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(kind, kind)
     except (KeyError, TypeError) as e:
         raise UnreachableError(f"docker: the engine's description of the image {name} is invalid ({e!r})") from None
     return ContainerImage(id, digest, machine, {key: value for key, _, value in pairs})
 
 
 def facts_of(name: str, version: str, info: Mapping[str, Any]) -> EngineFacts:
-    """An engine by its description, which both give in Docker's form."""
+    """Return an engine by its description, which both give in Docker's form."""
     options = [str(one) for one in info.get("SecurityOptions") or ()]
     default = str(info.get("DefaultRuntime") or "")
     runtimes = [default, *(name for name in info.get("Runtimes") or () if name != default)]
@@ -197,7 +198,7 @@ class Frames:
         self.errors = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        """What is the standard output of it. Raises UnreachableError for what is no such stream."""
+        """Return what is the standard output of it. Raises UnreachableError for what is no such stream."""
         self._held += data
         output = bytearray()
         while len(self._held) >= _HEAD.size:

@@ -63,7 +63,7 @@ class DockerSandbox(RemoteSandbox):
 
     @classmethod
     def check(cls) -> str:
-        """Which engine answers; no image is looked for."""
+        """Say which engine answers; no image is looked for."""
         made = DockerProvider(os.environ)
 
         async def ask() -> str:

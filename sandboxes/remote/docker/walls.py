@@ -10,12 +10,12 @@ _OWN_KERNEL = ("runsc", "kata", "io.containerd.runsc", "io.containerd.kata")
 
 
 def has_own_kernel(runtime: str) -> bool:
-    """Whether containers of the OCI runtime do not share the machine's kernel."""
+    """Say whether containers of the OCI runtime do not share the machine's kernel."""
     return runtime.rpartition("/")[2].startswith(_OWN_KERNEL)
 
 
 def walls(facts: Mapping[str, Any], *, network: bool, runtime: str) -> tuple[list[str], list[str]]:
-    """What protects here, and what is missing, in words."""
+    """Return what protects here, and what is missing, in words."""
     sets = facts.get("capabilities")
     checks = (
         ("another user", bool(facts.get("uid")) and not facts.get("groups")),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import select
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Limits, SandboxConfig, SandboxLostError, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.boxes.launch import GUEST
 from sandboxes.remote.docker.discovery import engines
 from sandboxes.remote.docker.engine import Frames
 from sandboxes.remote.docker.provider import DockerProvider
@@ -84,6 +88,30 @@ def test_streams_that_the_engine_joins_are_taken_apart() -> None:
     assert frames.errors == b"er"
     with pytest.raises(UnreachableError):
         Frames().feed(b"no such stream")
+
+
+def test_packages_are_unpacked_though_the_input_stays_open(tmp_path: Path) -> None:
+    """As through an engine's socket, of which no side alone can be closed."""
+    tree = tmp_path / "site"
+    (tree / "one").mkdir(parents=True)
+    (tree / "one" / "__init__.py").write_text("VALUE = 1\n")
+    (tmp_path / "volume").mkdir()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w|") as tar:
+        tar.add(tree, ".")
+    words = [sys.executable, "-I", "-S", str(GUEST / "container" / "unpack.py"), str(tmp_path / "volume" / "packages")]
+    with subprocess.Popen(words, stdin=-1, stdout=-1) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(packed.getvalue())
+        process.stdin.flush()
+        try:
+            assert select.select([process.stdout], [], [], 60)[0], "it waits for more"
+            assert process.stdout.read() == b"done\n"
+        finally:
+            process.kill()
+    assert (tmp_path / "volume" / "packages" / "one" / "__init__.py").read_text() == "VALUE = 1\n"
+    assert os.listdir(tmp_path / "volume") == ["packages"]
 
 
 def test_an_engine_is_found_by_the_users_own_settings(tmp_path: Path) -> None:

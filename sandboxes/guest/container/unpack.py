@@ -22,7 +22,8 @@ def main(folder: str, compiled: bool) -> None:
     part = os.path.join(base, f".part-{os.urandom(8).hex()}")
     place = os.path.join(part, last)
     os.makedirs(place, 0o755)
-    with tarfile.open(fileobj=sys.stdin.buffer, mode="r|", bufsize=1 << 20) as packed:
+    # Without a buffer, which would wait for more than there is: the input is not closed at the end of the tar.
+    with open(0, "rb", buffering=0) as stdin, tarfile.open(fileobj=stdin, mode="r|", bufsize=1 << 20) as packed:
         for entry in packed:
             path = os.path.normpath(os.path.join(place, entry.name))
             if not (path + "/").startswith(place + "/") or not (entry.isfile() or entry.isdir()):

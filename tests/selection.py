@@ -50,6 +50,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     ),
     "deno": ("sandboxes/deno/", "sandboxes/guest/deno/", "tests/deno/hostile/", *_BOXED, _VERSIONS),
     "remote": ("sandboxes/remote/", "sandboxes/guest/", "tests/remote/", _VERSIONS),
+    "docker": ("sandboxes/remote/docker/", "sandboxes/guest/container/", "tests/containers/"),
     "packages": ("sandboxes/packages/", _VERSIONS),
     "cluster": (
         "sandboxes/cluster/",

@@ -58,7 +58,7 @@ class Room:
         self,
         program: Program,
         batch: Sequence[tuple[str, str]],
-        limits: Limits = Limits(),
+        limits: Limits | None = None,
         isolation: Isolation = "call",
     ) -> list[Execution]:
         calls = [Call(id=n, arguments={"output": a, "reference": b}, seed=7) for n, (a, b) in enumerate(batch)]

@@ -59,28 +59,35 @@ def missing() -> str:
 _LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
 
 
-def image() -> str:
-    """The name of the tests' image. Only where nothing is `missing`."""
-    return _image()
+def image(python: str = sys.executable) -> str:
+    """The name of the tests' image, which has this Python. Only where nothing is `missing`."""
+    return _image(python)
 
 
 @functools.cache
-def _image() -> str:
-    digest = hashlib.sha256(f"{sys.version} {sys.base_prefix}".encode()).hexdigest()[:12]
+def _image(python: str = sys.executable) -> str:
+    digest = hashlib.sha256(f"{_ask(python, 'sys.version')} {_ask(python, 'sys.base_prefix')}".encode()).hexdigest()[
+        :12
+    ]
     name = f"localhost/evalcell-tests:{digest}"
     if podman("image", "exists", name).returncode:
         with tempfile.TemporaryFile() as packed:
             with tarfile.open(fileobj=packed, mode="w", dereference=False) as tar:
-                _pack(tar)
+                _pack(tar, python)
             packed.seek(0)
             podman("import", "-", name, stdin=packed, check=True)
     return name
 
 
-def _pack(tar: tarfile.TarFile) -> None:
-    prefix = Path(sys.base_prefix).resolve()
-    python = Path(sys.executable).resolve()
-    library = Path(os.__file__).resolve().parent
+def _ask(python: str, expression: str) -> str:
+    done = subprocess.run([python, "-I", "-c", f"import os, sys; print({expression})"], capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+def _pack(tar: tarfile.TarFile, executable: str) -> None:
+    prefix = Path(_ask(executable, "sys.base_prefix")).resolve()
+    python = Path(executable).resolve()
+    library = Path(_ask(executable, "os.__file__")).resolve().parent
     for folder in ("tmp", "etc", "usr/bin", "opt", "evalcell", "home", "root", "var", "var/tmp", "proc", "sys", "dev"):
         _folder(tar, folder)
     _add(tar, python, python)
@@ -130,16 +137,21 @@ def _add(tar: tarfile.TarFile, source: Path, place: Path) -> None:
 @functools.cache
 def socket() -> str:
     """The socket of an engine with Docker's API, which is started once, and ends with the tests."""
-    folder = _own_folder()
-    path = folder / "engine.sock"
+    path = _own_folder() / "engine.sock"
+    service = start_service(path)
+    _at_exit(partial(_end, service))
+    return str(path)
+
+
+def start_service(path: Path) -> subprocess.Popen[bytes]:
+    """Start another engine with Docker's API at a socket; whoever asks for it ends it."""
     words = ["podman", "--runtime", RUNTIME, "system", "service", "--time", "0", f"unix://{path}"]
     service = subprocess.Popen(words, stdin=-3, stdout=-3, stderr=-3, start_new_session=True)
-    _at_exit(partial(_end, service))
     for _ in range(600):
         if path.exists():
             break
         time.sleep(0.05)
-    return str(path)
+    return service
 
 
 @functools.cache
@@ -179,7 +191,7 @@ def sandbox(by: str = "api", **options: Any) -> Sandbox:
     return DockerSandbox(config(by, **options))
 
 
-def left() -> list[str]:
-    """Names of containers of ours that are there, running or not."""
-    done = podman("ps", "--all", "--format", "{{.Names}}", "--filter", "label=evalcell.owner=evalcell")
-    return done.stdout.decode().split()
+def left(pid: int | None = None) -> list[str]:
+    """Names of containers that a process has made, this one or another, and that are there, running or not."""
+    labels = ("--filter", "label=evalcell.owner=evalcell", "--filter", f"label=evalcell.pid={pid or os.getpid()}")
+    return podman("ps", "--all", "--format", "{{.Names}}", *labels).stdout.decode().split()

@@ -99,7 +99,14 @@ def test_packages_are_unpacked_though_the_input_stays_open(tmp_path: Path) -> No
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w|") as tar:
         tar.add(tree, ".")
-    words = [sys.executable, "-I", "-S", str(GUEST / "container" / "unpack.py"), str(tmp_path / "volume" / "packages")]
+    words = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(GUEST / "container" / "unpack.py"),
+        str(tmp_path / "volume" / "packages"),
+        "60",
+    ]
     with subprocess.Popen(words, stdin=-1, stdout=-1) as process:
         assert process.stdin
         assert process.stdout
@@ -216,10 +223,10 @@ def test_a_run_that_is_killed_leaves_no_container(engine: None, tmp_path: Path, 
         stderr=subprocess.DEVNULL,
     )
     try:
-        _until(lambda: bool(local.left()), run)
+        _until(lambda: bool(local.left(run.pid)), run)
         run.send_signal(signal.SIGKILL)
         run.wait()
-        _until(lambda: not local.left())  # its input is closed, so it ends by itself
+        _until(lambda: not local.left(run.pid))  # its input is closed, so it ends by itself
     finally:
         run.kill()
         run.wait()
@@ -231,3 +238,36 @@ def _until(true: Callable[[], bool], run: subprocess.Popen[bytes] | None = None)
         assert run is None or run.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def _pythons(oldest: int, newest: int) -> list[str]:
+    """The Pythons of pyenv from 3.`oldest` to 3.`newest`; an image is made of one."""
+    places = sorted((Path.home() / ".pyenv/versions").glob("3.*/bin/python3"))
+    return [str(path) for path in places if oldest <= int(path.parts[-3].split(".")[1]) <= newest]
+
+
+@pytest.mark.thorough("an image with the Python of the tests")
+async def test_an_image_may_have_another_python(engine: None) -> None:
+    others = _pythons(12, 14)
+    if not others:
+        pytest.skip("pyenv has no newer Python here")
+    for python_path in others:
+        async with local.sandbox(jobs=1, image=local.image(python_path)) as sandbox:
+            program = await sandbox.load(
+                python("import sys\ndef evaluate():\n    return sys.version.split()[0]"), LIMITS
+            )
+            (done,) = [one async for one in program.run([Call(id=0)], LIMITS)]
+        assert done.value == Path(python_path).parts[-3]
+        assert f"/python-{done.value}/" in sandbox.identity
+
+
+@pytest.mark.thorough("an image with the Python of the tests")
+async def test_an_image_with_an_old_python_is_refused_with_its_version(engine: None) -> None:
+    """Python 3.10 is not maintained any more."""
+    if not (old := _pythons(7, 10)):
+        pytest.skip("pyenv has no older Python here")
+    for python_path in old:
+        with pytest.raises(SandboxUnavailableError, match=r"has Python 3\.\d+\.\d+; name one with 3\.11 or newer"):
+            async with local.sandbox(jobs=1, image=local.image(python_path)):
+                pass
+    assert local.left() == []

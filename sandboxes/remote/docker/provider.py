@@ -31,6 +31,7 @@ from sandboxes.remote.docker.engine import (
     NameInUseError,
 )
 from sandboxes.remote.docker.walls import walls
+from sandboxes.remote.ledger import own_tags
 from sandboxes.remote.provider import GoneError, ListedMachine, Machine, ProviderError, RefusedError, UnreachableError
 from sandboxes.words.text import clean
 from sandboxes.words.wording import Message, Setting
@@ -169,7 +170,7 @@ class DockerProvider(base.Provider):
     async def _ask_python(self, image: ContainerImage) -> str:
         """The version of the image's Python, which its settings do not tell."""
         key = f"evalcell-look-{hashlib.sha256(image.id.encode()).hexdigest()[:8]}-{id(self):x}"
-        order = base.Order(key, {"owner": base.OWNER, "key": key}, 60, network=False, memory=256 * MB)
+        order = base.Order(key, {"owner": base.OWNER, "key": key, **own_tags()}, 60, network=False, memory=256 * MB)
         machine, facts = await self._make(order, image, None)
         with suppress(ProviderError):
             await self.kill(machine.id)
@@ -311,28 +312,28 @@ class DockerProvider(base.Provider):
         python = Path(sys.executable) if same else RemotePython(self.python or "", self.machine)
         site = await install(lock, python, say=self.say, deadline=deadline)
         self.say("docker: copying the packages to a volume, once")
-        argv = ("python3", "-I", "-S", "-B", "-c", _source("unpack"), _PACKAGES, *(["compiled"] if same else []))
+        left = max(1, int(deadline - asyncio.get_running_loop().time()))
+        compiled = ("compiled",) if same else ()
+        argv = ("python3", "-I", "-S", "-B", "-c", _source("unpack"), _PACKAGES, str(left), *compiled)
         mount = Mount(volume, _FOLDER, read_only=False)
         name = f"{order.key}-fill"
         spec = self._spec(order, image, argv, name, "0:0", mount, network=False)
         # Podman gives a volume to the user of the container that has it first.
         spec = replace(spec, capabilities=("DAC_OVERRIDE",))
         id, stream = await self._started(spec)
+        # It is heard from the first: what it said as it ended is gone when a connection has broken off.
+        hearing = asyncio.create_task(_hear(stream))
         try:
             async with asyncio.timeout_at(deadline):
                 with suppress(UnreachableError):  # what it said as it ended is told below
                     await _send_folder(site, stream)
-                said = b""
-                while not said.endswith(b"done\n"):
-                    piece = await stream.read()
-                    said += piece
-                    if not piece or len(said) > 4096:
-                        words = stream.errors.decode("utf-8", "replace").strip().splitlines()[-1:]
-                        why = clean(words[0], 300) if words else "no error output"
-                        raise RefusedError(
-                            f"docker: the packages could not be copied to the volume {volume} ({why}); "
-                            f"make room, or remove it: {self.engine.facts.name} volume rm {volume}"
-                        )
+                if (said := await hearing) != "done":
+                    words = (said or stream.errors.decode("utf-8", "replace")).strip().splitlines()[-1:]
+                    why = clean(words[0], 300) if words else "no error output"
+                    raise RefusedError(
+                        f"docker: the packages could not be copied to the volume {volume} ({why}); "
+                        f"make room, or remove it: {self.engine.facts.name} volume rm {volume}"
+                    )
         except TimeoutError:
             raise RefusedError(
                 Message(
@@ -340,6 +341,8 @@ class DockerProvider(base.Provider):
                 )
             ) from None
         finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
             await finish(stream.close)
             await finish(lambda: self._forget(id))
 
@@ -388,6 +391,15 @@ def _since(one: Mapping[str, Any]) -> datetime:
         found = datetime.fromisoformat(str(one.get("Created")))
         return found if found.tzinfo else found.replace(tzinfo=UTC)
     return datetime.now(UTC)
+
+
+async def _hear(stream: ContainerStream) -> str:
+    """The line that what unpacks says at its end; empty if it says none."""
+    said = b""
+    with suppress(UnreachableError):
+        while len(said) < 4096 and not said.endswith(b"\n") and (piece := await stream.read()):
+            said += piece
+    return said.decode("utf-8", "replace").strip()
 
 
 async def _send_folder(folder: Path, stream: ContainerStream) -> None:

@@ -54,6 +54,7 @@ OTHERS = {
     "docs/how-to/config-file.md": "tests/cli/test_project.py",
     "docs/how-to/data-frames.md": "tests/test_how_to.py",
     "docs/how-to/functions.md": "tests/test_how_to.py",
+    "docs/how-to/kubernetes.md": "tests/test_kubernetes.py",
     "docs/how-to/mcp.md": "tests/server/mcp/test_mcp.py",
     "docs/how-to/notebooks.md": "tests/test_how_to.py",
     "docs/how-to/pytest.md": "tests/test_pytest_plugin.py",

@@ -72,6 +72,7 @@ def until(true: Callable[[], Any], seconds: float = 150) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.thorough("a container that is ended from outside; it takes a minute to end by itself")
 def test_an_engine_that_stops_in_a_run_loses_its_rows(tmp_path: Path) -> None:
     service = local.start_service(tmp_path / "engine.sock")
     try:

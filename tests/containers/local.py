@@ -144,8 +144,8 @@ def socket() -> str:
 
 
 def start_service(path: Path) -> subprocess.Popen[bytes]:
-    """Start another engine with Docker's API at a socket; whoever asks for it ends it."""
-    words = ["podman", "--runtime", RUNTIME, "system", "service", "--time", "0", f"unix://{path}"]
+    """Start another engine with Docker's API at a socket; whoever asks ends it, or half an hour of silence."""
+    words = ["podman", "--runtime", RUNTIME, "system", "service", "--time", "1800", f"unix://{path}"]
     service = subprocess.Popen(words, stdin=-3, stdout=-3, stderr=-3, start_new_session=True)
     for _ in range(600):
         if path.exists():

@@ -58,7 +58,7 @@ def reason(why: dict[str, str]) -> str:
         said.setdefault(words.removeprefix("bwrap: "), []).append(program)
     told = ", and ".join(f"{' and '.join(programs)}: {words}" for words, programs in said.items())
     if said and in_gvisor():
-        told += ", as the kernel here is gVisor's, on which bubblewrap does not start; --sandbox wasm runs on it"
+        told += ", as the kernel here is gVisor's, on which bubblewrap does not start; the wasm sandbox runs on it"
     elif said and apparmor_forbids():
         told += ", as AppArmor forbids namespaces to programs without a profile (docs/backends.md has one)"
     return told

@@ -151,7 +151,7 @@ FREE = 16 << 20
 
 BOMB = f"""
 import re, sys
-from runner.inputs.datasets import streams
+from runner.inputs.datasets.formats import streams
 from runner.inputs.datasets.dataset import open_dataset
 from runner.core.errors import DatasetError
 streams.FREE = {FREE}

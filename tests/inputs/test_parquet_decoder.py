@@ -122,7 +122,7 @@ def test_a_file_of_many_columns(tmp_path: Path) -> None:
 def test_the_bound_holds_where_the_kernel_does_not_keep_it() -> None:
     script = """
 import sys, time
-from runner.inputs.datasets import parquet_decoder
+from runner.inputs.datasets.formats import parquet_decoder
 sys.platform = "other"
 parquet_decoder.bound_memory(50 << 20)
 held = [b"x" * (10 << 20)]

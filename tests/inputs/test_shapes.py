@@ -271,3 +271,34 @@ def test_letters_for_sides_are_proposed() -> None:
     text = "def wer(r, h): return float(r.split() == h.split())\n"
     with pytest.raises(MappingError, match=r"'r': 'ref', 'h': 'hyp'"):
         runner.evaluate(read(text, "wer"), [{"audio": 1, "ref": "a b", "hyp": "a b"}])
+
+
+CALLED = """
+class ExactMatch:
+    def __call__(self, problems: list[str], answers: list[str]) -> list[float]:
+        return [float(a == b) for a, b in zip(problems, answers)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (CALLED, "ExactMatch()([problems], [answers])[0]"),
+        (CALLED.replace("-> list[float]", "").replace("return [", "return sum([").replace(")]", ")])"), "ExactMatch()"),
+        (CALLED.replace("__call__", "score"), "ExactMatch().score([problems], [answers])[0]"),
+    ],
+)
+def test_a_class_is_called_on_an_instance_in_the_lines_to_add(text: str, line: str) -> None:
+    entry = "ExactMatch.score" if "score(" in line else "ExactMatch"
+    rows = [{"problems": 1, "answers": 1}, {"problems": 1, "answers": 2}]
+    told = refused(text, entry, rows)
+    assert line in told
+    assert all("ExactMatch(" not in one.replace("ExactMatch()", "") for one in lines_of(told).split("\n"))
+    scored = runner.evaluate(read(f"{text}\n{lines_of(told)}\n"), rows)
+    assert [one.score for one in scored.results] == [1.0, 0.0]
+
+
+def test_a_class_that_returns_a_tuple_is_called_on_an_instance() -> None:
+    text = "class Pair:\n    def __call__(self, output, reference):\n        return 1.0, 0.5\n"
+    scored = runner.evaluate(read(text, "Pair"), [{"output": "a", "reference": "a"}])
+    assert "return Pair()(output, reference)[0]" in str(scored.results[0].error)

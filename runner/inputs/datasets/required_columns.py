@@ -322,11 +322,12 @@ def _all_rows(evaluator: Evaluator, parameter: str, columns: Sequence[str]) -> s
     if (module := _own_module(evaluator)) is None:
         return ""
     from runner.inputs.evaluators.foreign.evidence import goes_through_rows
+    from runner.inputs.evaluators.python.entries import call_name
 
     called = evaluator.called
     if not goes_through_rows(module, called, parameter):
         return ""
-    name, first = ("NAME", "name it otherwise and ") if called == "evaluate" else (called, "")
+    name, first = call_name(module.body, called), "name it otherwise and " if called == "evaluate" else ""
     return (
         f"`{called}` goes through a list of objects: if these are the rows, of which each call gets one, {first}define "
         f"`def evaluate(row): return {name}([row])`, or a part of that, and give "

@@ -254,8 +254,8 @@ def best_of(evaluator: Evaluator, parameter: str, several: str) -> str:
     from runner.inputs.evaluators.python.returns import handed_on
 
     own, given = handed_on(evaluator)
-    called = "NAME" if evaluator.called == "evaluate" else evaluator.called
-    return f"def evaluate({own}): return max({called}({_with(given, {parameter: 'one'})}) for one in {several})"
+    called = f"{_call_name(evaluator)}({_with(given, {parameter: 'one'})})"
+    return f"def evaluate({own}): return max({called} for one in {several})"
 
 
 def _is_meant(parameter: str, use: ListUse) -> bool:
@@ -312,7 +312,7 @@ def _of_all(
     from runner.inputs.evaluators.python.row_values import place_of_rows
 
     called, p = evaluator.called, misfits[0]
-    function = "NAME" if called == "evaluate" else called
+    function = _call_name(evaluator)
     own, given = handed_on(evaluator)
     each = _with(given, {one: f"[{one}]" for one in misfits})
     numbers = not any(isinstance(one, str) for one in values[p])
@@ -354,14 +354,16 @@ def _lines(evaluator: Evaluator, lines: list[str], made: Mapping[str, str]) -> s
     if called == "evaluate":
         steps = "; ".join(f"{p} = {one}" for p, one in made.items())
         return "begin the function with these lines:\n" + "\n".join([*lines, steps])
-    if "." in called:
-        from runner.inputs.evaluators.python.entries import python_entries
-        from runner.inputs.evaluators.python.signature import parse
-
-        entry = python_entries(parse(evaluator.source, evaluator.name).body).get(called)
-        called = entry.expression if entry is not None and entry.expression else called
-    add = [*lines, f"def evaluate({own}): return {called}({_with(given, made)})"]
+    add = [*lines, f"def evaluate({own}): return {_call_name(evaluator)}({_with(given, made)})"]
     return f"add these lines to the end of the script, and run it without `:{evaluator.called}`:\n" + "\n".join(add)
+
+
+def _call_name(evaluator: Evaluator) -> str:
+    """How the function is called in the script."""
+    from runner.inputs.evaluators.python.entries import call_name
+    from runner.inputs.evaluators.python.signature import parse
+
+    return call_name(parse(evaluator.source, evaluator.name).body, evaluator.called)
 
 
 def _with(given: str, made: Mapping[str, str]) -> str:

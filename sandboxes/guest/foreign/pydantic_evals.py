@@ -106,21 +106,42 @@ class AskedTypes:
 
 
 def asked_types(source: str, names: dict[str, Any], adapter: Callable[[Any], Any]) -> dict[str, AskedTypes]:
-    """Return, by attribute of the context, the script's classes it is asked for: `isinstance(ctx.output, Answer)`."""
+    """
+    Return, by attribute of the context, the script's classes it is asked for: `isinstance(ctx.output, Answer)`.
+
+    An output and what is expected have one type in pydantic-evals, so each is made what the other is asked for, too.
+    """
     import ast
 
+    tree = ast.parse(source)
     found: dict[str, list[Any]] = {}
-    for node in ast.walk(ast.parse(source)):
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Attribute(attr=name), ast.Tuple(elts=kinds)]):
+            case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Attribute(value=ast.Name(), attr=name)):
+                aliases[alias] = name
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[subject, ast.Tuple(elts=kinds)]):
                 pass
-            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Attribute(attr=name), kind]):
+            case ast.Call(func=ast.Name(id="isinstance"), args=[subject, kind]):
                 kinds = [kind]
+            case ast.Compare(
+                left=ast.Call(func=ast.Name(id="type"), args=[subject]), ops=[ast.Is() | ast.Eq()], comparators=[kind]
+            ):
+                kinds = [kind]
+            case ast.Match(subject=subject, cases=cases):
+                kinds = [one.pattern.cls for one in cases if isinstance(one.pattern, ast.MatchClass)]
             case _:
                 continue
+        name = getattr(subject, "attr", None) or aliases.get(getattr(subject, "id", ""), "")
         found.setdefault(name, []).extend(names.get(one.id, dict) for one in kinds if isinstance(one, ast.Name))
     own = {name: [one for one in kinds if is_own(one, names)] for name, kinds in found.items()}
-    return {name: AskedTypes(kinds, adapter, kinds == found[name]) for name, kinds in own.items() if kinds}
+    result = {name: AskedTypes(kinds, adapter, kinds == found[name]) for name, kinds in own.items() if kinds}
+    both = [*dict.fromkeys([*own.get("output", ()), *own.get("expected_output", ())])]
+    for name in ("output", "expected_output") if both else ():
+        result[name] = AskedTypes(both, adapter, name in result and result[name].strict)
+    return result
 
 
 def is_own(kind: Any, names: dict[str, Any]) -> bool:

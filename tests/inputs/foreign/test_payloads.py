@@ -58,10 +58,10 @@ class AgentResult:
     calls: list[dict[str, Any]]
 
 
-def typed(source: str, value: Any) -> Any:
-    """A row's value as `ctx.output` of a script of this text."""
+def typed(source: str, value: Any, name: str = "output") -> Any:
+    """A row's value as `ctx.output` of a script of this text, or as another of its attributes."""
     asked = asked_types(source, globals(), TypeAdapter)
-    return typed_value(value, asked.get("output"))
+    return typed_value(value, asked.get(name))
 
 
 ASKS = "ctx.output.text if isinstance(ctx.output, AgentResult) else str(ctx.output)"
@@ -71,6 +71,26 @@ def test_an_object_is_of_the_class_that_a_script_asks_for() -> None:
     assert typed(ASKS, {"text": "a", "calls": []}) == AgentResult("a", [])
     assert typed("isinstance(ctx.output, (str, AgentResult))", {"text": "a", "calls": []}) == AgentResult("a", [])
     assert typed(ASKS, "plain") == "plain"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        ASKS,
+        "isinstance(ctx.expected_output, AgentResult)",
+        "seen = ctx.output\nisinstance(seen, (str, AgentResult))",
+        "type(ctx.output) is AgentResult",
+        "match ctx.output:\n    case AgentResult():\n        pass",
+    ],
+)
+def test_an_output_and_what_is_expected_have_one_type(source: str) -> None:
+    for name in ("output", "expected_output"):
+        assert typed(source, {"text": "a", "calls": []}, name) == AgentResult("a", [])
+
+
+def test_what_is_expected_may_be_of_no_class_that_an_output_is_asked_for() -> None:
+    assert typed(ASKS, {"least": 1}, "expected_output") == {"least": 1}
+    assert type(typed("", {"a": 1})) is type(typed("", {"b": 1}, "expected_output"))
 
 
 def test_an_object_that_cannot_be_of_it_says_so() -> None:

@@ -18,7 +18,7 @@ from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule, read_python
 from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
 from runner.inputs.evaluators.foreign.summaries import takes_lists
-from runner.inputs.evaluators.python.entries import python_entries, which
+from runner.inputs.evaluators.python.entries import call_name, python_entries, which
 from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of, parse
 
 _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
@@ -102,7 +102,7 @@ def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> s
         return (
             f"{entry} calls {', '.join(f'`{one}`' for one in calls)}, and no value of a row has functions: make "
             f"{objects} in the script itself, add `def evaluate({rest}): return "
-            f"{'NAME' if entry == NAME else entry}({', '.join(required)})` below, and run that"
+            f"{call_name(module.body, entry)}({', '.join(required)})` below, and run that"
         )
     called = {  # the fields of an example are columns of the dataset
         (name, attr): attr if name in _EXAMPLES and attr not in read else f"{name}_{attr}"
@@ -114,7 +114,7 @@ def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> s
         f"SimpleNamespace({', '.join(f'{attr}={called[name, attr]}' for attr in read[name])})" if read[name] else name
         for name in read
     )
-    own, first = ("NAME", "name it otherwise, ") if entry == NAME else (entry, "")
+    own, first = call_name(module.body, entry), "name it otherwise, " if entry == NAME else ""
     some = ", ".join(f"`{name}.{attr}`" for name in read for attr in read[name])
     return (
         f"{entry} reads {some}, and a row's values have no attributes: {first}add `from types import SimpleNamespace` "
@@ -240,23 +240,21 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
         each = ", ".join(f"[{word}]" for word in words)
         if len(required) > 2:
             each = ", ".join(f"{one}=[{word}]" for one, word in zip(required, words, strict=True))
-        made = python_entries(parse(text, where).body).get(name)
         every = ", ".join(
             f"{one}=[row['arguments']['{word}'] for row in results]" for one, word in zip(required, words, strict=False)
         )
-        own_name = made.expression if made is not None and made.expression else name
+        called = call_name(parse(text, where).body, name)
         together = ", or judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
         if place:
             together = ""
         elif "…" not in words:
-            called = "NAME" if name == NAME else own_name
             line = f"def aggregate(results): return {called}({every})"
             together = f", or judge all rows together by `{line}` beside it: docs/how-to/aggregates.md"
         raise ListsError(
             where,
             f"`{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
             f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
-            f"{'NAME' if name == NAME else own_name}({each}){place}`, without brackets where a row's own values are "
+            f"{called}({each}){place}`, without brackets where a row's own values are "
             f"lists{together}",
         )
 

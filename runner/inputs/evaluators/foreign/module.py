@@ -196,7 +196,8 @@ def only(module: ScriptModule, named: Mapping[str, _T], entry: str | None, title
     named = {name: one for name, one in named.items() if name not in inside}
     named = {name: one for name, one in named.items() if not is_base(module.names.get(name.partition(".")[0]))} or named
     public = {name: one for name, one in named.items() if not name.startswith("_")}
-    named = public or named
+    # A function of a private name helps what scores, unless it is decorated as a tool's own.
+    named = public or {name: one for name, one in named.items() if not _is_plain(module.names.get(name))}
     if len(named) > 1:
         last = callers_of(module.names)
         named = dict(sorted(named.items(), key=lambda one: one[0] in last))
@@ -206,6 +207,10 @@ def only(module: ScriptModule, named: Mapping[str, _T], entry: str | None, title
             f'{naming(module.where, first)}, or in its header, [tool.evalcell], entry = "{first}"'
         )
     return next(iter(named.items()), None)
+
+
+def _is_plain(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Lambda) or (isinstance(node, FunctionNode) and not node.decorator_list)
 
 
 def instances(

@@ -117,7 +117,7 @@ def read_marked(module: ScriptModule, entry: str | None, vendor: Vendor, title: 
         error.sure = True
         raise
     if candidate is None:
-        asked = [one for one in inside if entry in (None, one, one.partition(".")[0])]
+        asked = [one for one in inside if entry in (None, one, one.partition(".")[0], inside[one].name)]
         if asked:
             raise SeveralError(_call(module, asked[0], inside, title))
         return None
@@ -155,6 +155,7 @@ def _asks_model(module: ScriptModule, name: str, vendor: Vendor) -> str:
 def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, ModuleFunction]:
     """Return what is decorated as the vendor's, by the function or method of the script inside of which it is made."""
     found: dict[str, ModuleFunction] = {}
+    known = replace(module, imports={**dict(imports_inside(module)), **module.imports})
     makers = {name: node for name, node in module.names.items() if name in module.functions}
     for name in module.classes:
         methods = _methods_of(module, name)
@@ -165,7 +166,7 @@ def made_inside(module: ScriptModule, vendor: Vendor) -> dict[str, ModuleFunctio
         for inner in ast.walk(node) if isinstance(node, FunctionNode) else ():
             if isinstance(inner, FunctionNode) and inner is not node:
                 marks = [dotted_name(one.func if isinstance(one, ast.Call) else one) for one in inner.decorator_list]
-                if any(_is(module.whole_name(one), vendor.package, vendor.decorators) for one in marks):
+                if any(_is(known.whole_name(one), vendor.package, vendor.decorators) for one in marks):
                     made = function_of(inner, inner.name)
                     own = made.parameters[id(inner) in local :]
                     found.setdefault(name, made._replace(parameters=own))

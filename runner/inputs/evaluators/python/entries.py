@@ -19,7 +19,7 @@ from runner.inputs.evaluators.column_suggestions import (
     is_reference,
     plain_name,
 )
-from runner.inputs.evaluators.entrypoint import AGGREGATE, naming
+from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, naming
 from runner.inputs.evaluators.python.signature import (
     DEFINE,
     CallableNode,
@@ -219,6 +219,18 @@ def python_entries(body: list[ast.stmt]) -> dict[str, Entry]:
             found[name] = entry
     callers = callers_of(script.names)
     return {name: one._replace(callers=one.callers | callers.get(name, set())) for name, one in found.items()}
+
+
+def call_name(body: list[ast.stmt], name: str) -> str:
+    """
+    Return how a function of a script is called in a line that is added to it: `Scorer().score`, `Scorer()`.
+
+    NAME for `evaluate`, which is to be named otherwise.
+    """
+    if name == NAME:
+        return "NAME"
+    own = python_entries(body).get(name)
+    return own.expression if own is not None and own.expression else name
 
 
 def local_step(body: list[ast.stmt], name: str | None = None) -> str:

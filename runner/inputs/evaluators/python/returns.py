@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from runner.core.types import Evaluator
+from runner.inputs.evaluators.python.entries import call_name
 from runner.inputs.evaluators.python.signature import FunctionNode, definitions, expression, names_of, own_nodes, parse
 
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
@@ -132,7 +133,8 @@ def tuple_step(evaluator: Evaluator) -> str:
         return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
     own, given = handed_on(evaluator)
     given, brackets = _bracketed(evaluator, given)
-    called, first = ("NAME", "name it otherwise (NAME), and ") if function == "evaluate" else (function, "")
+    called = call_name(parse(evaluator.source, evaluator.name).body, function)
+    first = "name it otherwise (NAME), and " if function == "evaluate" else ""
     start = f"def evaluate({own}):"
     step = f"for its first value {first}add `{start} return {called}({given})[0]` to the script and run that"
     step += brackets

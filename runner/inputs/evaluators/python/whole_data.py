@@ -14,7 +14,7 @@ from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, pla
 from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.evidence import ListsError, holders
 from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
-from runner.inputs.evaluators.python.entries import python_entries
+from runner.inputs.evaluators.python.entries import call_name
 from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, expression, key_of
 from sandboxes.words.wording import Setting
 
@@ -92,7 +92,7 @@ def _of_frame(module: ScriptModule, entry: str, frame: str, own: Sequence[Parame
     others = [one.name for one in own if not one.required and one.name in slices and _COLUMN.search(one.name)]
     read, optional = [*read, *others], [f'{one}="{one}"' for one in others]
     package = "polars" if any(one.startswith("polars") for one in module.imports.values()) else "pandas"
-    called = _made(module, entry)
+    called = call_name(module.body, entry)
 
     def call(made: dict[str, str]) -> str:
         given = {one: f'"{one}"' for one in names} | {one: f"{package}.DataFrame({rows})" for one, rows in made.items()}
@@ -246,7 +246,7 @@ def _of_rows(module: ScriptModule, entry: str, parameter: str) -> str:
     return (
         f"{entry} takes all rows as one {whole}, `{parameter}`, and reads "
         f"{list_names(every)} of each: {first}add these lines to the end of the script, and run it without a name "
-        f"after the file:\n{head}def evaluate({', '.join(every)}): return {_made(module, entry)}({rows})"
+        f"after the file:\n{head}def evaluate({', '.join(every)}): return {call_name(module.body, entry)}({rows})"
     )
 
 
@@ -274,18 +274,10 @@ def _of_pair(module: ScriptModule, entry: str, parameter: str) -> str:
         f"{entry} takes the {names[0]} and {names[1]} of all rows as `{parameter}`, "
         f"as a trainer of transformers calls it, and is called with one row here: {first}add these lines to the end of "
         f"the script, and run it without a name after the file:\nimport numpy\n{head}"
-        f"def evaluate({', '.join(names)}): return {_made(module, entry)}({made})\n"
+        f"def evaluate({', '.join(names)}): return {call_name(module.body, entry)}({made})\n"
         f"The row's predictions are what the function takes of one row, such as logits; for all rows together give "
         f"{', '.join(every)} in `def aggregate(results)`: docs/how-to/aggregates.md"
     )
-
-
-def _made(module: ScriptModule, entry: str) -> str:
-    """How the function is called in the script."""
-    if entry == NAME:
-        return "NAME"
-    own = python_entries(module.body).get(entry)
-    return own.expression if own is not None and own.expression else entry
 
 
 def _annotated(function: CallableNode, parameter: str, kind: re.Pattern[str]) -> bool:

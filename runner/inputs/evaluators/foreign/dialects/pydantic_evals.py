@@ -16,6 +16,6 @@ DIALECT = dialect(
         columns={"reference": ("expected_output",), "input": ("inputs",)},
     ),
     {"output": "ctx.output", "reference": "ctx.expected_output", "input": "ctx.inputs", "metadata": "ctx.metadata"},
-    version=4,
+    version=5,
     marks="one is a subclass of Evaluator with `evaluate`",
 )

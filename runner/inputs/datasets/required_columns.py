@@ -154,8 +154,10 @@ def _error(
     taken = set(binding.needs().values()) - set(lacking.values())
     taken |= {column for columns in binding.others.values() for column in columns}
     free = [column for column in own if column not in taken and column != "id"]
-    likely = likely_columns({p: lacking[p].removeprefix("$.") for p in parameters if p not in paths}, free)
-    names = {p: (*binding.others.get(p, ()), p) for p in parameters if p not in paths and p not in likely}
+    unread = [p for p in parameters if p == lacking[p] and not _reads(evaluator, p)]
+    sought = [p for p in parameters if p not in paths and p not in unread]
+    likely = likely_columns({p: lacking[p].removeprefix("$.") for p in sought}, free)
+    names = {p: (*binding.others.get(p, ()), p) for p in sought if p not in likely}
     paths |= dict(_inside(names, row))
     given = {*binding.mapping.literals, *binding.needs(), *own}
     optional = [
@@ -184,7 +186,9 @@ def _error(
             why += f"; {alone}"
     why += "".join(f"; the script reads {list_names(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
     why += _same_columns(likely, [one for one in free if one not in likely.values()])
-    stuck = [p for p in keys if not keys[p] and p not in parts and p not in BY_NAME and not is_setting(p)]
+    stuck = [
+        p for p in keys if p not in unread and not keys[p] and p not in parts and p not in BY_NAME and not is_setting(p)
+    ]
     if stuck and len(stuck) < len(evaluator.parameters) and evaluator.dialect is None:
         why += f"; a value for all rows is given by {Setting('mapping.literals', {stuck[0]: 'VALUE'})}"
     several = {p: binding.keys[p] for p in lacking if p in binding.keys}
@@ -201,7 +205,12 @@ def _error(
         aside := [p for p in lacking if "." not in p and every.get(p) == PLACEHOLDER]
     ):
         why += f" (if the script can do without, give `{aside[0]}` the value null)"
-    values = [p for p, path in every.items() if path == PLACEHOLDER and is_setting(p) and p in lacking.values()]
+    values = [
+        p
+        for p, path in every.items()
+        if path == PLACEHOLDER and (p in unread or (is_setting(p) and p in lacking.values()))
+    ]
+    why += f"; the script never reads {list_names(unread)}: any value will do" if unread else ""
     paths = _by_roles({p: path for p, path in every.items() if p not in values}, binding.by_role)
     return ColumnsError(why, paths, (*settings, *values))
 
@@ -288,6 +297,15 @@ def _own_module(evaluator: Evaluator) -> ScriptModule | None:
     from runner.inputs.evaluators.foreign.module import read_python
 
     return read_python(evaluator.source, evaluator.name)
+
+
+def _reads(evaluator: Evaluator, parameter: str) -> bool:
+    """Whether a script does anything with a parameter; only a function of no tool in Python is looked at."""
+    if parameter in BY_NAME or (module := _own_module(evaluator)) is None:
+        return True
+    from runner.inputs.evaluators.foreign.reads import uses
+
+    return uses(module, evaluator.called, parameter)
 
 
 def row_keys_of(evaluator: Evaluator, parameter: str) -> list[ReadKey]:

@@ -32,7 +32,7 @@ _OUTPUT = (
     "predictions responses candidate hypothesis actual actual_output generated_text generated_answer "
     "generated_response output_text predicted_answer assistant bot reply result solution_str solution_text preds hyp "
     "submission student_answer guess model_completion y_pred model_sample sample_output "
-    "predict_str predict given_answer pred_str response_str"
+    "predict_str predict given_answer pred_str response_str completions"
 )
 _REFERENCE = (
     "reference gold expected target label ground_truth groundtruth ideal reference_answer expected_output "

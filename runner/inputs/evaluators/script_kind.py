@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from importlib import import_module
 from types import ModuleType
@@ -12,7 +13,14 @@ from runner.core.types import Aggregate, DialectFailures
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import NAME, NATIVE, naming
 from runner.inputs.evaluators.header import Header
-from runner.inputs.evaluators.python.signature import NoFunctionError, Signature, parse, read_signature
+from runner.inputs.evaluators.python.signature import (
+    FunctionNode,
+    NoFunctionError,
+    Signature,
+    names_of,
+    parse,
+    read_signature,
+)
 from sandboxes.base import Language
 from sandboxes.errors import SandboxUnavailableError
 
@@ -111,6 +119,8 @@ def as_read(
             )
         raise told
     found, kind = reading.match, reading.dialect
+    if own is not None and dialect is None and language == "python" and _is_line_of(text, where, found.entry):
+        return own
     if failures != "failed" and not (kind.zeroes and (language == "python" or found.entry == "<inline>")):
         raise EvaluatorError(f"{where} is {kind.title}, whose exceptions are no scores there either; they stay failed")
     together = Aggregate(accepts_any=True) if found.summary else None
@@ -126,6 +136,16 @@ def _own(text: str, where: str, language: Language) -> AsRead:
         if entry is not None:
             return _named(text, where, language, entry)
     return AsRead(_signature(text, where, language))
+
+
+def _is_line_of(text: str, where: str, entry: str) -> bool:
+    """Whether `evaluate` does no more than to call this function with a row's columns: the line that messages give."""
+    function = names_of(parse(text, where).body).get(NAME)
+    if not isinstance(function, FunctionNode) or len(function.body) > 1:
+        return False
+    nodes = [*ast.walk(function.body[0])]
+    called = {ast.unparse(one.func).partition(".")[0] for one in nodes if isinstance(one, ast.Call)}
+    return entry.partition(".")[0] in called and not any(isinstance(one, ast.comprehension) for one in nodes)
 
 
 def _tool_of(text: str, where: str) -> str | None:

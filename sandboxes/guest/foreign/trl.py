@@ -16,6 +16,7 @@ _TRAINER = ("trainer_state", "log_extra", "log_metric")
 def wrap(source: str, entry: str) -> Callable[..., Any]:
     """Return the function that takes the words of several rows."""
     function = find_function(load(source), entry)
+    called = f"{entry}()" if isinstance(function, type) else entry
     function = function() if isinstance(function, type) else function
     own, accepts_any = parameters(function)
     wanted = set(own)
@@ -38,21 +39,34 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             return {"alone": True}  # as worked examples may have it
         try:
             value = function(**columns_of(rows, settings[0]))
-            return awaited(value, len(rows)) if hasattr(type(value), "__await__") else _rewards(value, len(rows))
+            return awaited(value, len(rows)) if hasattr(type(value), "__await__") else rewards(value, len(rows))
         except Exception:
             if len(rows) == 1:
                 raise
         return {"alone": True}
 
+    def rewards(value: Any, count: int) -> dict[str, Any]:
+        return _rewards(value, count, _of_one(called, own))
+
     async def awaited(value: Awaitable[Any], count: int) -> Any:
         try:
-            return _rewards(await value, count)
+            return rewards(await value, count)
         except Exception:
             if count == 1:
                 raise
         return {"alone": True}
 
     return call
+
+
+def _of_one(called: str, own: dict[str, bool]) -> str:
+    """The line to add where a function scores one completion."""
+    names = {"completions": "output", "prompts": "input", "completion_ids": "None"}
+    names |= dict.fromkeys(_TRAINER, "None")
+    given = {one: names.get(one, one) for one, optional in own.items() if not optional}
+    arguments = ", ".join(f"{one}={value}" for one, value in given.items())
+    columns = ", ".join(dict.fromkeys(one for one in given.values() if one != "None"))
+    return f"def evaluate({columns}): return {called}({arguments})"
 
 
 def _columns(row: dict[str, Any]) -> dict[str, Any]:
@@ -64,14 +78,17 @@ def _columns(row: dict[str, Any]) -> dict[str, Any]:
     return found | {name: row[name] for name in row if name not in _WORDS and not name.startswith(("column.", "set."))}
 
 
-def _rewards(value: Any, count: int) -> dict[str, Any]:
+def _rewards(value: Any, count: int, line: str) -> dict[str, Any]:
     """A result for each row."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     elif hasattr(value, "__iter__") and not isinstance(value, list | tuple | str | bytes | dict):
         value = list(value)
     if not isinstance(value, list | tuple):
-        return {"rows": [invalid(f"the reward function returned {words(value)}: return a list of numbers")] * count}
+        text = f"the reward function returned {words(value)}: return a list of numbers"
+        if isinstance(value, bool | int | float):
+            text += f"; if it scores one completion, add `{line}` to the script, and run that"
+        return {"rows": [invalid(text)] * count}
     if len(value) != count:
         text = f"the reward function returned {len(value)} rewards for {count} rows: return one for each"
         return {"rows": [invalid(text)] * count}

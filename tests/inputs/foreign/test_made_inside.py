@@ -58,3 +58,40 @@ def test_a_method_of_a_class_in_a_function_is_given_its_instance() -> None:
     evaluator = parse_evaluator(source, "script")
     assert (evaluator.dialect, evaluator.entry) == ("weave", "metric")
     assert not {"self", "input"} & {one.name for one in evaluator.parameters if one.required}
+
+
+IMPORTED_INSIDE = """
+def _extract(inputs, outputs):
+    return str(inputs), str(outputs)
+
+
+def _make_panel_scorer():
+    from mlflow.genai.scorers import scorer
+
+    @scorer
+    def panel(inputs, outputs):
+        return len(_extract(inputs, outputs)[1])
+
+    return panel
+"""
+
+
+@pytest.mark.parametrize("entry", [None, "panel", "_make_panel_scorer"])
+def test_what_is_imported_inside_decorates_too(entry: str | None) -> None:
+    with pytest.raises(EvaluatorError, match="`panel` is an MLflow scorer that only `_make_panel_scorer` makes"):
+        parse_evaluator(IMPORTED_INSIDE, "script", entry=entry)
+    made = parse_evaluator(f"{IMPORTED_INSIDE}\nmetric = _make_panel_scorer()\n", "script")
+    assert (made.dialect, made.entry) == ("mlflow", "metric")
+
+
+@pytest.mark.parametrize("parameters", ["run, example", "outputs, reference_outputs", "completions, **kwargs"])
+def test_a_private_function_is_not_taken_on_its_own(parameters: str) -> None:
+    source = f"def _helper({parameters}):\n    return [1.0]\n"
+    with pytest.raises(EvaluatorError, match="has no function `evaluate`"):
+        parse_evaluator(source, "script")
+    assert parse_evaluator(source, "script", entry="_helper").dialect in ("langsmith", "trl")
+
+
+def test_a_private_function_that_is_decorated_is_meant() -> None:
+    source = "from mlflow.genai import scorer\n\n\n@scorer\ndef _panel(outputs):\n    return len(outputs)\n"
+    assert parse_evaluator(source, "script").entry == "_panel"

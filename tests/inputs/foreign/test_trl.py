@@ -205,3 +205,33 @@ def test_worked_examples_may_set_a_parameter_each(tmp_path: Path) -> None:
     )
     report = runner.check_examples(tmp_path / "reward.py", tmp_path / "cases.jsonl")
     assert (report.passed, report.failed) == (2, 0)
+
+
+ONE_ROW = [
+    "def f(prompt, completions, prompt_ids, completion_ids, answer, **kw):\n    return float(completions == answer)\n",
+    "def f(completions, answer, **kwargs) -> float:\n    return float(completions == answer)\n",
+    "class F:\n    def __call__(self, completions, answer) -> 'int':\n        return int(completions == answer)\n\n\n"
+    "f = F()\n",
+]
+
+
+@pytest.mark.parametrize("source", ONE_ROW)
+def test_a_function_of_one_completion_is_not_trl(source: str) -> None:
+    rows = [{"prompt": "q", "completions": one["output"], "answer": one["answer"]} for one in ANSWERS]
+    evaluator = parse_evaluator(source, "reward", entry="f")
+    assert evaluator.dialect is None
+    if "prompt_ids" in source:
+        with pytest.raises(ColumnsError, match="the script never reads `prompt_ids`, `completion_ids`") as told:
+            runner.evaluate(evaluator, rows)
+        assert (told.value.paths, told.value.values) == ({}, ("prompt_ids", "completion_ids"))
+    mapping = InputMapping(literals=dict.fromkeys(("prompt_ids", "completion_ids"))) if "prompt_ids" in source else None
+    assert [one.score for one in runner.evaluate(evaluator, rows, mapping=mapping).results] == SAME
+
+
+def test_a_number_for_several_completions_is_told_with_the_line_that_scores_one() -> None:
+    source = "def reward(completions, answer, **kwargs):\n    return float(completions == answer)\n"
+    results = runner.evaluate(parse_evaluator(source, "reward"), ANSWERS).results
+    line = "def evaluate(output, answer): return reward(completions=output, answer=answer)"
+    assert all(one.error is not None and f"add `{line}` to the script" in one.error.message for one in results)
+    scored = runner.evaluate(parse_evaluator(f"{source}\n\n{line}\n", "reward"), ANSWERS).results
+    assert [one.score for one in scored] == SAME

@@ -186,8 +186,14 @@ def required_packages(module: ScriptModule, stubs: set[str], packages: Mapping[s
     return tuple(dict.fromkeys(found))
 
 
-def only(module: ScriptModule, named: Mapping[str, _T], entry: str | None, title: str) -> tuple[str, _T] | None:
-    """Return what is found by the name that was asked for, or by any. Raises EvaluatorError for several."""
+def only(
+    module: ScriptModule, named: Mapping[str, _T], entry: str | None, title: str, *, asked: bool = False
+) -> tuple[str, _T] | None:
+    """
+    Return what is found by the name that was asked for, or by any. Raises EvaluatorError for several.
+
+    `asked`: those that are named are what was asked for.
+    """
     if entry is not None:
         return (entry, named[entry]) if entry in named else None
     made = [(name, module.values[name]) for name in named if name in module.values]
@@ -197,7 +203,7 @@ def only(module: ScriptModule, named: Mapping[str, _T], entry: str | None, title
     named = {name: one for name, one in named.items() if not is_base(module.names.get(name.partition(".")[0]))} or named
     public = {name: one for name, one in named.items() if not name.startswith("_")}
     # A function of a private name helps what scores, unless it is decorated as a tool's own.
-    named = public or {name: one for name, one in named.items() if not _is_plain(module.names.get(name))}
+    named = public or {name: one for name, one in named.items() if asked or not _is_plain(module.names.get(name))}
     if len(named) > 1:
         last = callers_of(module.names)
         named = dict(sorted(named.items(), key=lambda one: one[0] in last))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -22,6 +22,7 @@ from runner.inputs.evaluators.foreign.module import (
     arguments_of,
     dotted_name,
     function_of,
+    imports_inside,
     instances,
     maker_of,
     only,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from runner.core.types import Parameter
@@ -31,15 +32,24 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
     }
     every = [*module.functions.values(), *kinds.values(), *callable_methods(module)]
     some = [module.called(entry) or kinds.get(entry)] if entry is not None else every
-    found = {one.name: one for one in some if one is not None and "completions" in one.names}
+    found = {
+        one.name: one for one in some if one and "completions" in one.names and (named or not _of_one(module, one))
+    }
     if not found and named:
         found = {one.name: one for one in some if one is not None and one.accepts_any}
-    alone = only(module, found, None, "a reward function of TRL")
+    alone = only(module, found, None, "a reward function of TRL", asked=entry is not None)
     if alone is None:
         return None
     if alone[0] in kinds:
         refuse_arguments(module, alone[0])
     return DialectMatch.of(module, alone[1], sure=True)._replace(parameters=(*_parameters(module, alone[1]),))
+
+
+def _of_one(module: ScriptModule, function: ModuleFunction) -> bool:
+    """Whether it scores one completion: it is declared to return one number, or takes the prompt of one."""
+    node = module.definition(function.name)
+    returns = "" if node is None or isinstance(node, ast.Lambda) or not node.returns else ast.unparse(node.returns)
+    return returns.strip("'\"") in ("float", "int", "bool") or {"prompt", "prompt_ids"} <= {*function.names}
 
 
 def _parameters(module: ScriptModule, function: ModuleFunction) -> Iterator[Parameter]:
@@ -64,7 +74,7 @@ def _parameters(module: ScriptModule, function: ModuleFunction) -> Iterator[Para
 DIALECT = ForeignDialect(
     name="trl",
     title="a reward function of TRL",
-    version=3,
+    version=4,
     read=_read,
     program=lambda evaluator: program("trl", evaluator),
     marks="one takes `completions`, a list",

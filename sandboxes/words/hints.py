@@ -257,6 +257,12 @@ def _nltk(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     return None if place.network else f"{_NETWORK} lets the script download it: nltk.download(…)"
 
 
+def _download(match: re.Match[str], failure: Failure, place: Place) -> str | None:
+    """What Hugging Face's packages say of a metric, data set or model that they look for here and cannot download."""
+    step = _no_network(match, failure, place)
+    return None if step is None else f"it is downloaded when the script asks for it, and {step}"
+
+
 def _zone(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     """Only for a zone that there is: a typo is the script's."""
     known = _zones()
@@ -294,6 +300,18 @@ def _of_system(match: re.Match[str], failure: Failure, place: Place) -> str | No
 _PROGRAMS = (
     "no sandbox starts programs: compute it in Python; packages are declared in the script's header (`dependencies`), "
     "and a program that a row brings is run by the template code-tests"
+)
+_MACHINE = (
+    "a script sees no programs of this machine and starts none, such as Java for pyserini, pyjnius or pyspark: compute "
+    "it in Python, or put what the program gives into a column"
+)
+_OF_PROGRAMS = (
+    r"(?:(?:\w+\.)?(?:Exception|\w*Error|\w*Exception\w*): .*?(?:[Uu]nable to find javac?\b|\bJAVA_HOME\b|\blibjvm\b|"
+    r"\bJVM\b[^.]{0,40}not found|\b[Jj]ava\b[^.]{0,60}\bnot (?:found|installed)|Java gateway process exited|"
+    r"executables? (?:is|are) (?:not )?(?:on|in) your (?:system'?s? )?PATH|not installed or it's not in your PATH)"
+    r"|KeyError: 'JAVA_HOME'|JVMNotFoundException\b|TesseractNotFoundError\b|ExecutableNotFound\b"
+    r"|FileNotFoundError: \[Errno \d+\] [^:]*: b?'(?:java|javac|git|node|npx|perl|bash|sh|gcc|g\+\+|make|latex|"
+    r"pdflatex|dot|ffmpeg|tesseract|docker|go|cargo|rustc|R|Rscript)'$)"
 )
 _BY_OS = r"\bos\.(?:exec|posix_spawn)|<frozen os>"
 _NOT_SHARED = "memory is not shared here: mmap.mmap(-1, n, flags=mmap.MAP_PRIVATE)"
@@ -405,7 +423,17 @@ _NETWORK_ERRORS = (
     r"|OfflineModeIsEnabled|ServerSelectionTimeoutError|gaierror|herror|URLError)\b"
 )
 
+_OF_HUB = (
+    r"(?:FileNotFoundError|DatasetNotFoundError|OSError|EnvironmentError|ValueError|ConnectionError|RuntimeError): "
+    r".*?(?:exist on the (?:Hugging Face )?Hub|Couldn't (?:find|reach) (?:a|any|the)? ?[^.]{0,60}"
+    r"(?:script|data ?file|on the Hub|directory)|We couldn't connect to|is not a valid model identifier|"
+    r"Can't load (?:tokenizer|the (?:model|configuration)|config|feature extractor|image processor)|"
+    r"outgoing traffic has been disabled|cannot find the requested files in the (?:disk|local) cache)"
+)
+"""What cannot be downloaded, in the words of datasets, evaluate, transformers and huggingface_hub."""
+
 _ROWS = (
+    _Row("wasm box", _OF_PROGRAMS, _MACHINE),
     # The standard library of Python, in WebAssembly.
     _Row("wasm", r"RuntimeError: can't start new thread", _THREADS),
     _Row("wasm", r"OSError: \[Errno 58\] wasi does not support processes", _PROGRAMS),
@@ -445,6 +473,7 @@ _ROWS = (
     _Row("wasm box", r"(?:\w+\.)?Error: unsupported locale setting", _LOCALE),
     # Python in both.
     _Row("wasm box", r"ImportError: attempted relative import", _relative),
+    _Row("wasm box", _OF_HUB, _download),
     _Row("wasm", r"FileNotFoundError: \[Errno 44\] No usable temporary directory", _WRITE["wasm"]),
     _Row("box", r"FileNotFoundError: \[Errno 2\] No usable temporary directory", _NO_TMP),
     _Row(
@@ -468,7 +497,6 @@ _ROWS = (
     _Row("wasm box", r"IndexError: list index out of range", _ARGUMENTS, r"\bsys\.argv\["),
     _Row("wasm box", r"(?:SystemExit\b|NameError: name '(?:quit|exit)' is not)", _exit),
     _Row("wasm box", _NETWORK_ERRORS, _no_network),
-    _Row("wasm box", r"OSError: We couldn't connect to", _no_network),
     _Row("wasm box", r"AttributeError: 'dict' object has no attribute '(?P<name>\w+)'", _of_dict),
     _Row("wasm box", r"AttributeError: 'str' object has no attribute '(?:get|items|keys|values)'", _of_text),
     _Row("wasm box", r"TypeError: string indices must be integers, not 'str'", _of_text),

@@ -10,8 +10,10 @@ import runner
 from runner import SandboxConfig
 from runner.core.errors import EvaluatorError
 from runner.engine.request import RunRequest, prepare
+from runner.inputs.datasets.peekable_cases import Lookahead
+from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.load import parse_evaluator
-from runner.inputs.evaluators.python.at_load import main_hint
+from runner.inputs.evaluators.python.at_load import download_notes, main_hint
 
 REWARD = "def reward_len(completions, **kwargs):\n    return [-abs(2 - len(one)) for one in completions]\n"
 TRAINING = f"""from datasets import load_dataset
@@ -100,3 +102,32 @@ def test_an_experiment_that_is_run_at_load_is_named() -> None:
     hint = main_hint(source, "line 2, in <module>")
     assert "runs an experiment whenever the script is loaded: copy the evaluator, with what it uses" in hint
     assert main_hint(f"{SCORE}if __name__ == '__main__':\n    evaluate(str, evaluators=[score])\n", "") == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "evaluate.load('bleu')",
+        "datasets.load_metric('bleu')",
+        "load_dataset('squad')",
+        "nltk.download('punkt')",
+        "AutoTokenizer.from_pretrained('gpt2')",
+    ],
+)
+def test_a_download_in_a_function_is_told_before_it_runs(line: str) -> None:
+    name = line.partition("(")[0]
+    source = f"def load():\n    return {line}\n\n\ndef score(prediction, target):\n    return load()\n"
+    evaluator = parse_evaluator(source, "s", "s.py", entry="score")
+    (note,) = download_notes(evaluator)
+    assert note.startswith(f"line 2 downloads by `{name}`, and a script has no network unless ")
+    row = {"prediction": "a", "target": "a"}
+    remarks = prepare(RunRequest(evaluator="s"), evaluator=evaluator).column_notes(Lookahead(cases_from_rows([row])))
+    assert note in remarks
+    opened = prepare(RunRequest(evaluator="s", sandbox=SandboxConfig(network=True)), evaluator=evaluator)
+    assert note not in opened.column_notes(Lookahead(cases_from_rows([row])))
+
+
+@pytest.mark.parametrize("line", ["load_dataset('./d')", "AutoTokenizer.from_pretrained('/m')", "own_load('a')"])
+def test_what_is_no_download_is_not_told(line: str) -> None:
+    source = f"def own_load(name):\n    return name\n\n\ndef evaluate(output):\n    return {line}\n"
+    assert download_notes(parse_evaluator(source, "s", "s.py")) == []

@@ -290,6 +290,16 @@ def test_what_psutil_looks_for_is_not_there(tmp_path: Path) -> None:
         ("APIConnectionError", "Connection error.", ""),
         ("ConnectError", "[Errno -3] Temporary failure in name resolution", ""),
         ("OSError", "We couldn't connect to 'https://huggingface.co' to load the files", ""),
+        (
+            "FileNotFoundError",
+            "Couldn't find a module script at /bleu/bleu.py. Module 'bleu' doesn't exist on the Hugging Face Hub "
+            "either.",
+            "",
+        ),
+        ("DatasetNotFoundError", "Dataset 'squad' doesn't exist on the Hub or cannot be accessed.", ""),
+        ("ConnectionError", "Couldn't reach 'squad' on the Hub (LocalEntryNotFoundError)", ""),
+        ("OSError", "Can't load tokenizer for 'gpt2'. If you were trying to load it from …", ""),
+        ("OSError", "x/y is not a local folder and is not a valid model identifier listed on …", ""),
         ("LookupError", "\n*****\n  Resource punkt_tab not found.\n  Please use the NLTK Downloader", ""),
     ],
 )
@@ -297,6 +307,24 @@ def test_packages_errors_without_a_network_name_it(kind: str, text: str, trace: 
     failure = Failure(kind, text, trace)
     assert "SandboxConfig(network=True)" in str(next_step(failure, BOX))
     assert next_step(failure, Place("box", network=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("Exception", "Unable to find javac"),
+        ("RuntimeError", "JAVA_HOME environment variable is not set"),
+        ("KeyError", "'JAVA_HOME'"),
+        ("JVMNotFoundException", "No JVM shared library file (libjvm.so) found."),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'java'"),
+        ("ModuleNotFoundError", "No java install detected. Please install java; java was not found"),
+        ("TesseractNotFoundError", "tesseract is not installed or it's not in your PATH. See README file"),
+    ],
+)
+def test_programs_of_the_machine_are_not_there(kind: str, text: str) -> None:
+    trace = 'File "<frozen os>", line 679, in __getitem__' if kind == "KeyError" else ""
+    assert "a script sees no programs of this machine" in str(next_step(Failure(kind, text, trace), BOX))
+    assert next_step(Failure("ValueError", "no such word as java"), BOX) is None
 
 
 @pytest.mark.parametrize("sandbox", ["wasm", "process"])

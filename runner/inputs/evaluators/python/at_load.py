@@ -14,10 +14,14 @@ from runner.core.types import Evaluator
 from runner.inputs.evaluators.python.signature import CallableNode, expression, names_of, own_nodes, parse
 from sandboxes.words.wording import Setting
 
-_MARKS = re.compile(r"Trainer\b|\bload_dataset\b|\bfrom_pretrained\b|\b(snapshot|hf_hub)_download\b|\bevaluate\.load\b")
+_DOWNLOADS = re.compile(
+    r"(^|\.)(load_dataset|load_metric|from_pretrained|snapshot_download|hf_hub_download)$|^(evaluate|hf_evaluate)\.load$"
+)
+_MARKS = re.compile(r"Trainer\b|\bload_(dataset|metric)\b|\bfrom_pretrained\b|\w_download\b|\bevaluate\.load\b")
+_LATER = re.compile(rf"{_DOWNLOADS.pattern}|^nltk\.download$")
+"""What is told beforehand where a function may call it."""
 _EXPERIMENTS = {"evaluate", "aevaluate", "evaluate_existing", "run_experiment", "run_evals", "run_on_dataset"}
 """What asks a model for each row of a dataset, and scores that."""
-_DOWNLOADS = {"load_dataset", "from_pretrained", "snapshot_download", "hf_hub_download", "evaluate.load"}
 
 
 class _Step(NamedTuple):
@@ -49,6 +53,35 @@ def refuse_training(evaluator: Evaluator, where: str, network: bool) -> None:
         f"{where}:{first.line}: {why}; copy `{name}`, with what it uses, into a file of its own and run that, or move "
         'such lines, and the imports that they alone need, below `if __name__ == "__main__":`'
     )
+
+
+def download_notes(evaluator: Evaluator) -> list[str]:
+    """Note what the functions that score a row download, for a script that has no network."""
+    if (
+        evaluator.language != "python"
+        or evaluator.is_inline
+        or not re.search(r"load|from_pretrained", evaluator.source)
+    ):
+        return []
+    from runner.inputs.evaluators.foreign.reads import reached_nodes  # here: few scripts do so
+
+    tree = parse(evaluator.source, evaluator.name)
+    local = [call for node in tree.body if not isinstance(node, ast.If) for call in _calls(node)]
+    reached = [one for one in reached_nodes(tree, evaluator.entry or evaluator.called) if isinstance(one, ast.Call)]
+    for call in (*local, *reached):
+        name = expression(call.func)
+        if _LATER.search(name) and not _is_local(call) and name not in names_of(tree.body):
+            return [
+                f"line {call.lineno} downloads by `{printable(name, 60)}`, and a script has no network unless "
+                f"{Setting('sandbox.network', True)} opens it"
+            ]
+    return []
+
+
+def _is_local(call: ast.Call) -> bool:
+    """Whether it is told where its files are."""
+    first = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else ""
+    return str(first).startswith(("/", "./", "../")) or any(one.arg == "local_files_only" for one in call.keywords)
 
 
 @lru_cache(8)  # each row that fails so asks
@@ -95,7 +128,7 @@ def _steps(body: list[ast.stmt]) -> Iterator[_Step]:
                 yield _Step(call.lineno, f"makes a `{printable(last, 60)}`", True)
             elif last == "train" and name.rpartition(".")[0] in trainers:
                 yield _Step(call.lineno, "trains a model", True)
-            elif last in _DOWNLOADS or name in _DOWNLOADS:
+            elif _DOWNLOADS.search(name):
                 yield _Step(call.lineno, f"downloads by `{printable(name, 60)}`")
 
 

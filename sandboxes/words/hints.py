@@ -263,6 +263,12 @@ def _download(match: re.Match[str], failure: Failure, place: Place) -> str | Non
     return None if step is None else f"it is downloaded when the script asks for it, and {step}"
 
 
+def _other_rouge(match: re.Match[str], failure: Failure, place: Place) -> str | None:
+    return (
+        f"py-rouge is meant, whose module has the name of the one of `rouge`, which is installed; {declare(PY_ROUGE)}"
+    )
+
+
 def _zone(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     """Only for a zone that there is: a typo is the script's."""
     known = _zones()
@@ -423,6 +429,8 @@ _NETWORK_ERRORS = (
     r"|OfflineModeIsEnabled|ServerSelectionTimeoutError|gaierror|herror|URLError)\b"
 )
 
+PY_ROUGE = ("py-rouge", "nltk", "setuptools<81")
+"""py-rouge, and what it needs and does not declare."""
 _OF_HUB = (
     r"(?:FileNotFoundError|DatasetNotFoundError|OSError|EnvironmentError|ValueError|ConnectionError|RuntimeError): "
     r".*?(?:exist on the (?:Hugging Face )?Hub|Couldn't (?:find|reach) (?:a|any|the)? ?[^.]{0,60}"
@@ -473,6 +481,7 @@ _ROWS = (
     _Row("wasm box", r"(?:\w+\.)?Error: unsupported locale setting", _LOCALE),
     # Python in both.
     _Row("wasm box", r"ImportError: attempted relative import", _relative),
+    _Row("box", r"TypeError: (?:Rouge\.)?__init__\(\) got an unexpected keyword argument 'max_n'", _other_rouge),
     _Row("wasm box", _OF_HUB, _download),
     _Row("wasm", r"FileNotFoundError: \[Errno 44\] No usable temporary directory", _WRITE["wasm"]),
     _Row("box", r"FileNotFoundError: \[Errno 2\] No usable temporary directory", _NO_TMP),

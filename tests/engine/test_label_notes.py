@@ -24,10 +24,19 @@ SEVERAL = (
         (SEVERAL, "xxx", "every `other` is 0: if that is not meant, `evalcell check` shows"),
         (HEADER.format("minimize") + SAME, "xxx", None),
         (SAME, "xx", None),
+        (SAME, "aaa", None),
+        ("def evaluate(output, reference): return -1\n", "xxx", "every score is -1: if that is not meant, `evalcell"),
+        (
+            "def evaluate(output, reference): return 0.25\n",
+            "xxx",
+            "every score is 0.25: if that is not meant, `evalcell",
+        ),
+        (HEADER.format("minimize") + "def evaluate(output, reference): return 1\n", "xxx", "every score is 1: if that"),
+        ("def evaluate(output, reference): return 100\n", "xxx", None),
         (SAME, "xxa", None),
     ],
 )
-def test_that_all_scores_are_zero_is_said_once_there_are_a_few(source: str, outputs: str, told: str | None) -> None:
+def test_that_all_scores_are_one_is_said_once_there_are_a_few(source: str, outputs: str, told: str | None) -> None:
     evaluator = parse_evaluator(source, "same")
     rows = [{"output": one, "reference": "a"} for one in outputs]
     notes = list(label_notes(evaluate(evaluator, rows).summary, evaluator))

@@ -446,3 +446,18 @@ def test_a_package_that_another_error_hides_is_named(raised: str, sandbox: str) 
 @pytest.mark.parametrize("module", ["matplotlib", "matplotlib.pyplot", "pymongo", "attrs", "setuptools", "tables"])
 def test_a_package_that_another_module_names_too_is_known_by_its_own(module: str) -> None:
     assert which_package(module) == module.partition(".")[0]
+
+
+@pytest.mark.parametrize(
+    ("made", "packages"),
+    [
+        ("Rouge(metrics=['rouge-n', 'rouge-l'])", '["py-rouge", "nltk", "setuptools<81"]'),
+        ("Rouge(limit_length=True)", '["py-rouge", "nltk", "setuptools<81"]'),
+        ("Rouge(metrics=['rouge-1'])", '["rouge"]'),
+    ],
+)
+def test_py_rouge_is_known_by_what_it_is_given(made: str, packages: str) -> None:
+    source = f"from rouge import Rouge\n\n\ndef evaluate(output):\n    return {made}\n"
+    (result,) = evaluate(parse_evaluator(source, "s", "s.py"), [{"output": "a"}], max_failed="100%").results
+    assert result.error is not None
+    assert f"packages={packages}" in result.error.message

@@ -34,7 +34,7 @@ ROWS = [
 ]
 JUDGE = """
 def judge_choice(prediction, option_list, answer_token):
-    return float(prediction == answer_token)
+    return float(answer_token in option_list and prediction == answer_token)
 
 
 def doc_to_target(doc):
@@ -251,3 +251,40 @@ def test_a_method_over_all_rows_in_typescript_has_its_line_too() -> None:
     line = str(error.value).partition("add `")[2].partition("` to the script")[0]
     run = runner.evaluate(parse_evaluator(f"{ARRAYS}{line}\n", **read), rows)
     assert [one.score for one in run.results] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("called", ["compute_score", "score"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_object_with_all_keys_that_are_read_is_proposed_as_a_whole(called: str, whole: bool) -> None:
+    source = (
+        f"def {called}(solution_str, ground_truth, extra_info=None):\n    print(ground_truth['question'])\n"
+        "    return float(solution_str == ground_truth['target'])\n"
+    )
+    truth = {"target": "4"} | ({"question": "2+2?"} if whole else {})
+    row = {"prompt": "2+2?", "response": "4", "reward_model": {"style": "rule", "ground_truth": truth}}
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(parse_evaluator(source, "s", "s.py", entry=called), [row])
+    path = "$.metadata.reward_model.ground_truth"
+    assert (told.value.paths.get("ground_truth") == path) == whole
+    assert any(one.startswith("ground_truth.") for one in told.value.paths) == (not whole)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return sum(len(p['qas']) for article in dataset for p in article['paragraphs'])",
+        "n = 0\n    for one in dataset:\n        for p in one.get('paragraphs'):\n            n += 1\n    return n",
+    ],
+)
+def test_what_goes_through_a_nested_dataset_is_said_to_take_all_rows(body: str) -> None:
+    source = f"def evaluate_v20(dataset, predictions):\n    {body}\n"
+    with pytest.raises(EvaluatorError) as told:
+        parse_evaluator(source, "s", "s.py")
+    assert "`evaluate_v20` takes all rows at once: it goes through `paragraphs` of each object" in str(told.value)
+    assert "likely scores" not in str(told.value)
+
+
+def test_what_goes_through_a_rows_own_objects_is_proposed_still() -> None:
+    source = "def score(answer, contexts):\n    return sum(s in answer for one in contexts for s in one['sentences'])\n"
+    with pytest.raises(EvaluatorError, match=r"`score\(answer, contexts\)` likely scores a row"):
+        parse_evaluator(source, "s", "s.py")

@@ -309,6 +309,13 @@ def test_packages_errors_without_a_network_name_it(kind: str, text: str, trace: 
     assert next_step(failure, Place("box", network=True)) is None
 
 
+def test_the_other_package_of_the_same_module_is_named() -> None:
+    failure = Failure("TypeError", "Rouge.__init__() got an unexpected keyword argument 'max_n'")
+    step = str(next_step(failure, BOX))
+    assert "py-rouge is meant" in step
+    assert 'packages=["py-rouge", "nltk", "setuptools<81"]' in step
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [

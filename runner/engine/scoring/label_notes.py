@@ -14,7 +14,7 @@ from runner.inputs.evaluators.python.returns import NUMBER, Swallow, swallowed_e
 
 _NAMED = 4
 _FEW = 3
-"""Rows of which all may well be 0."""
+"""Rows of which all may well have one score."""
 _STRIP = {"python": "label.strip()", "typescript": "label.trim()"}
 _NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
 
@@ -22,8 +22,8 @@ _NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
 def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow] = ()) -> Iterator[str]:
     """
     Note, of each output without declared labels, that numbers were returned as text, of which there is no mean, and
-    labels that look alike. And that all scores are 0, or may be hidden errors. `rows` are some of the rows, of which
-    one may be named.
+    labels that look alike. And that all scores are one number, or may be hidden errors. `rows` are some of the rows, of
+    which one may be named.
     """
     rows = list(rows)
     if hidden := _hidden(summary, evaluator, rows):
@@ -42,8 +42,12 @@ def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow]
             f"every {what}, which {where} of {evaluator.name} would give in place of an error{why}; to see whether one "
             "is hidden, let it raise there, and the rows say why"
         )
-    elif zero := _all_zero(summary, evaluator):
-        yield f"every {zero} is 0: if that is not meant, `evalcell check` shows what the script gets of the first rows"
+    else:
+        for value, what in _constants(summary, evaluator):
+            yield (
+                f"every {what} is {value:g}: if that is not meant, `evalcell check` shows what the script gets of the "
+                "first rows"
+            )
     for name, stats in (summary.outputs or {"": summary}).items():
         every = list(stats.labels)
         if alike := [shown for label, shown in zip(every, tell_apart(every), strict=True) if shown != label]:
@@ -87,15 +91,17 @@ def _hidden(summary: Summary, evaluator: Evaluator, rows: Sequence[ShownRow]) ->
     return (what, one) if one else None
 
 
-def _all_zero(summary: Summary, evaluator: Evaluator) -> str | None:
-    """The outputs of which every score is 0, and for which that is not the best."""
-    found = [
-        name
-        for name, stats in (summary.outputs or {"": summary}).items()
-        if stats.count >= _FEW and stats.min == 0 == stats.max
-        if getattr(config_of(evaluator.configs, name), "direction", None) != "minimize"
-    ]
-    return None if not found else list_names(found) if found[0] else "score"
+def _constants(summary: Summary, evaluator: Evaluator) -> Iterator[tuple[float, str]]:
+    """The outputs of which every score is one number, and for which that is likely not the best, by that number."""
+    found: dict[float, list[str]] = {}
+    for name, stats in (summary.outputs or {"": summary}).items():
+        config = config_of(evaluator.configs, name)
+        best: tuple[float | None, ...] = (1, 100, getattr(config, "upper_bound", None))
+        if getattr(config, "direction", None) == "minimize":
+            best = (0, getattr(config, "lower_bound", None))
+        if stats.count >= _FEW and stats.min is not None and stats.min == stats.max and stats.min not in best:
+            found.setdefault(stats.min, []).append(name)
+    yield from ((value, list_names(names) if names[0] else "score") for value, names in found.items())
 
 
 def _number(text: str, evaluator: Evaluator) -> str:

@@ -174,7 +174,9 @@ def _error(
     every |= {parameter: column_text(column) for parameter, column in likely.items()} | paths
     every |= _of_example(evaluator, [one for one in free if one not in likely.values()])
     why = _why(name, own, lacking, every, settings, binding.by_role)
-    parts = dict(_parts(evaluator, binding, dict.fromkeys(lacking, "") | likely, row, own))
+    whole_objects = {p for p, path in paths.items() if _is_whole(evaluator, p, binding.others.get(p, ()), path, row)}
+    sought_parts = {p: column for p, column in (dict.fromkeys(lacking, "") | likely).items() if p not in whole_objects}
+    parts = dict(_parts(evaluator, binding, sought_parts, row, own))
     keys = {p: row_keys_of(evaluator, p) for p in parameters if every[p] == PLACEHOLDER}
     for p, read in keys.items():
         if whole := of_row(read, own):
@@ -387,6 +389,18 @@ def _inside(parameters: Mapping[str, Collection[str]], row: Case | None) -> Iter
             if key is not None:
                 yield parameter, f"{column}{step(key)}"
                 break
+
+
+def _is_whole(evaluator: Evaluator, parameter: str, names: Sequence[str], path: str, row: Case | None) -> bool:
+    """Whether a row has an object at a path that was found in it, with all keys that the script reads of it."""
+    from runner.inputs.evaluators.foreign.reads import object_keys
+
+    value: Any = None if row is None else {**{one: getattr(row, one) for one in BY_NAME[:3]}, "metadata": row.metadata}
+    from runner.inputs.evaluators.column import parse_source
+
+    for key in parse_source(path, trusted=True).keys or ():
+        value = value.get(key) if isinstance(value, dict) else None
+    return isinstance(value, dict) and {*object_keys(evaluator, parameter, names)} <= value.keys()
 
 
 def _likely_path(path: str, row: Case | None, columns: list[str]) -> str | None:

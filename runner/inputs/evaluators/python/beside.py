@@ -19,7 +19,7 @@ from runner.core.types import Evaluator
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python.signature import expression, parse
 from sandboxes.base import ScriptError
-from sandboxes.words.hints import declare, one_file, unknown
+from sandboxes.words.hints import PY_ROUGE, declare, one_file, unknown
 
 _MOST = 200
 """Imports that are looked at."""
@@ -110,6 +110,12 @@ def refuse_strangers(packages: Sequence[str], beside: Mapping[str, str], where: 
         )
 
 
+_PY_ROUGE = re.compile(
+    r"\bRouge\([^)]*\b(max_n|limit_length|length_limit|apply_avg|apply_best|weight_factor)=|rouge-n\b"
+)
+"""How a script makes py-rouge's `Rouge`, whose module has the name of another package's."""
+
+
 def is_beside(where: str, specifier: str) -> bool:
     """Say whether a bare import of a TypeScript script means a file: one beside the script, or by its name."""
     from sandboxes.packages import is_own_file
@@ -181,6 +187,8 @@ def next_step(
     else:
         steps = []
     wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)
+    if "rouge" in wanted and _PY_ROUGE.search(evaluator.source):
+        wanted = [line for one in wanted for line in (PY_ROUGE if one == "rouge" else (one,))]
     if not {*map(_name, wanted)} <= there and not is_own_file(module):
         # Those of the header stand in the line that is written there, and what was given beside it is given again.
         header = read_header(evaluator.source, evaluator.name).packages

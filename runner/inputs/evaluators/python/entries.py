@@ -60,6 +60,8 @@ _USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", 
 _MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
 _NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|results|file|path|fn|func)$")
 """Parameters that no row can give: functions, files, and sums that are added to."""
+_WHOLE = re.compile(r"^(.*_)?(data|dataset|articles|corpus|examples|samples|records|rows)$")
+_LOOPS = ast.For | ast.AsyncFor | ast.comprehension
 _MOST = 5
 _HOPS = 20
 
@@ -403,10 +405,29 @@ def _entry(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
     every = (*own, *keywords(node))
     entry = Entry("", every, node.args.kwarg is not None, node.lineno, docstring, keys=_keys(node, own))
     nothing = _gives_nothing(node)
+    if nested := _nested(node, {one.name for one in own}):
+        return entry._replace(scores=False, step=nested)
     step = None if any(plain_name(one.name) in OUTPUTS for one in own) else _handed_on(node)
     if step is None:
         return entry._replace(scores=not nothing)
     return entry._replace(scores=False, makes=nothing and bool(step), step=step)
+
+
+def _nested(node: CallableNode, own: Collection[str]) -> str:
+    """What to say of a function that goes through a dataset, and parts of each of its objects; else nothing."""
+    items, over = dict[str, str](), [(one.target, one.iter) for one in ast.walk(node) if isinstance(one, _LOOPS)]
+    for target, through in over:
+        if isinstance(target, ast.Name) and isinstance(through, ast.Name) and through.id in own:
+            items[target.id] = through.id
+    for _, through in over:
+        read = key_of(through)
+        whole = items.get(read[0].id) if read is not None and isinstance(read[0], ast.Name) else None
+        if read is not None and whole and (_WHOLE.search(plain_name(whole)) or read[1] in ("paragraphs", "qas")):
+            return (
+                f"`{getattr(node, 'name', 'it')}` takes all rows at once: it goes through `{printable(read[1], 60)}` "
+                f"of each object of `{whole}`; give it a list of the row's own object, or score a row with what it calls"
+            )
+    return ""
 
 
 def _gives_nothing(node: CallableNode) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,42 @@ def test_declared_labels_are_no_numbers(tmp_path: Path) -> None:
     ran = evalcell("run", str(tmp_path / "s.py"), str(tmp_path / "rows.jsonl"), "--json")
     assert json.loads(ran.stdout)["mean"] == 0.5
     assert "number as text" not in ran.stderr
+
+
+INSIDE = (
+    {
+        "py": "def score(output):\n    found = {'long': {'applies': True, 'pass': len(output) > 1}, 'a': {'pass': "
+        "output == 'a'}}\n    return {'id': 'q1', 'run': 1, 'metrics': found, 'excerpt': output}\n",
+        "ts": "export function score(output: string) {\n  const found = { long: { applies: true, pass: output.length > "
+        "1 }, a: { pass: output === 'a' } };\n  return { id: 'q1', run: 1, metrics: found, excerpt: output };\n}\n",
+    },
+    {
+        "py": "def evaluate(output):\n    result = score(output)\n    return {}\n",
+        "ts": "export function evaluate({{ output }}: any) {{ const result: any = score(output); return {}; }}\n",
+    },
+)
+
+
+def test_verdicts_inside_an_object_are_proposed_and_not_what_stands_beside_them(suffix: str, tmp_path: Path) -> None:
+    script, rows = tmp_path / f"inside.{suffix}", tmp_path / "rows.jsonl"
+    script.write_text(INSIDE[0][suffix])
+    named = runner.evaluate(f"{script}:score", rows, max_failed="100%").results[0]
+    assert named.error is not None
+    told = named.error.message
+    assert "id =" not in told
+    assert "run =" not in told
+    line = re.search(r"the verdicts stand inside, so return `([^`]+)`", told)
+    header = re.findall(r"`((?:#|//) [^`]+)`", told)
+    assert line is not None
+    script.write_text("\n".join(header) + "\n" + INSIDE[0][suffix] + INSIDE[1][suffix].format(line[1]))
+    summary = runner.evaluate(script, rows).summary
+    assert summary.outputs is not None
+    assert {name: one.mean for name, one in summary.outputs.items()} == {"long": 0.0, "a": 0.5}
+
+
+@pytest.mark.parametrize("beside", ["'passed': True", "'overall': 0.5", "'verdict': 'good'", "'value': 1"])
+def test_a_verdict_beside_such_an_object_is_not_dropped(beside: str) -> None:
+    text = f"def evaluate(output):\n    return {{'parts': {{'a': {{'pass': True}}}}, {beside}}}\n"
+    (result,) = runner.evaluate(parse_evaluator(text, "s"), [{"output": "a"}], max_failed="100%").results
+    assert result.error is not None
+    assert "stand inside" not in result.error.message

@@ -210,6 +210,20 @@ def test_deno_names_the_way_for_each(tmp_path: Path) -> None:
     assert {body: text for body, text in said.items() if tries[body] not in text or not text} == {}
 
 
+@pytest.mark.parametrize("caught", [True, False])
+def test_deno_names_no_flag_of_its_own(caught: bool) -> None:
+    call = 'await fetch("http://127.0.0.1:11211/");'
+    caught_call = f"try {{ {call} }} catch (error: any) {{ return {{ score: 0, explanation: error.message }}; }}"
+    source = f"export async function evaluate({{ output }}: any) {{ {caught_call if caught else call} return 1; }}\n"
+    evaluator = parse_evaluator(source, "s", "s.ts", language="typescript")
+    (result,) = evaluate(evaluator, [{"output": "a"}], max_failed="100%").results
+    said = result.explanation if caught else result.error and result.error.message
+    assert said is not None
+    assert 'Requires net access to "127.0.0.1:11211", which a script in a sandbox has not' in said
+    assert "--allow-net" not in said
+    assert result.error is None or "a TypeScript script has no network" in result.error.message
+
+
 @pytest.mark.parametrize("sandbox", ["wasm", "process"])
 @pytest.mark.parametrize(
     ("line", "file"),

@@ -39,6 +39,8 @@ _OF_TOOLS = {"name", "key", "score", "value", "comment", "metadata", "dataType",
 _OF_TOOLS |= {"scorer", "evaluator", "metric", "detail", "details"}
 
 
+_VERDICTS = ("pass", "passed", "score", "value", "correct")
+"""Keys of what has a verdict, beside what tells more of it."""
 _NAMES = ("name", "key", "scorer", "evaluator", "metric")
 """By what other tools' results name their scorer."""
 
@@ -221,6 +223,13 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
     if len(value) == 1 and isinstance(inner, dict) and inner.keys() - ONLY:
         several = _several(inner, config, dialect)
         return several and f"; return what `{printable(next(iter(value)), 60)}` holds{several}"
+    if inside := _inside(value):
+        name, key, found = inside
+        one = dialect.inner.format(name=name, key=key)
+        return (several := _several(found, config, dialect)) and (
+            f"; the verdicts stand inside, so return `{one}`, where `result` is that{several} (where rows differ in "
+            f"their names, declare all, and give {dialect.none} for what a row has not)"
+        )
     named = {k: v for k, v in value.items() if k != "explanation" and _MEANT.get(k.lower()) != "explanation"}
     kinds = {name: kind for name, one in named.items() if (kind := _kind_of(one, dialect))}
     if not kinds and (flat := _flat(value)):
@@ -245,6 +254,22 @@ def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dia
     if nothing := [name for name in others if named[name] is None]:
         text += f" ({list_names(nothing)} is {dialect.none}; where other rows have a number, declare it, too)"
     return text
+
+
+def _inside(value: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]] | None:
+    """
+    Where the only verdicts are: the name of an object of objects, the key that each of these has, and what is there.
+
+    What stands beside that, as an id and the number of the run, is no verdict. None where anything else may be.
+    """
+    parts_of_ours = ("score", "label")
+    own = [n for n, one in value.items() if isinstance(one, bool | float) or _MEANT.get(n.lower(), n) in parts_of_ours]
+    for name, holder in value.items() if not own else ():
+        parts = [*holder.values()] if isinstance(holder, dict) and name.isidentifier() else []
+        for key in _VERDICTS if parts and all(isinstance(one, dict) for one in parts) else ():
+            if len(value) > 1 and all(key in one for one in parts):
+                return name, key, {each: one[key] for each, one in holder.items()}
+    return None
 
 
 def _flat(value: Mapping[Any, Any]) -> dict[str, Any]:

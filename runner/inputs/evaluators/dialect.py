@@ -26,6 +26,8 @@ class Dialect(NamedTuple):
     """An expression of `result`, an object of objects, that has all of their values in one."""
     by_name: str
     """One of `result`, a list of objects, that has the value of each under its name."""
+    inner: str
+    """One of `result` that has, of the objects in one of its objects, one value each."""
 
     def object(self, **properties: str) -> str:
         """Return an object with these properties, whose values are written already."""
@@ -43,8 +45,23 @@ _TYPESCRIPT = (
     "Object.fromEntries(Object.entries(result).flatMap(([a, one]) => "
     'Object.entries(one).map(([b, x]) => [a + "_" + b, x])))'
 )
+_PYTHON_INNER = '{{name: one["{key}"] for name, one in result["{name}"].items()}}'
+_TYPESCRIPT_INNER = "Object.fromEntries(Object.entries(result.{name}).map(([name, one]) => [name, one.{key}]))"
 _PYTHON_LIST = '{{one["{name}"]: one["{number}"] for one in result}}'
-PYTHON = Dialect("Python", "None", "True", "False", "a list", "a dict", "a bool", describe, True, _PYTHON, _PYTHON_LIST)
+PYTHON = Dialect(
+    "Python",
+    "None",
+    "True",
+    "False",
+    "a list",
+    "a dict",
+    "a bool",
+    describe,
+    True,
+    _PYTHON,
+    _PYTHON_LIST,
+    _PYTHON_INNER,
+)
 TYPESCRIPT = Dialect(
     "TypeScript",
     "null",
@@ -57,5 +74,6 @@ TYPESCRIPT = Dialect(
     False,
     _TYPESCRIPT,
     "Object.fromEntries(result.map((one) => [one.{name}, one.{number}]))",
+    _TYPESCRIPT_INNER,
 )
 DIALECTS: dict[Language, Dialect] = {"python": PYTHON, "typescript": TYPESCRIPT}

@@ -10,6 +10,7 @@ const RESULT = 2, GONE = 3, LOADED = 0;
 const MESSAGE = 4000; // characters kept of an exception's text and stack
 const SCRIPT = "evaluator.ts";
 const FULL = ["allocation failed", "could not allocate memory", "Unable to grow instance memory"];
+const FLAGS = ["net", "read", "write", "env", "import", "run", "sys", "ffi"]; // Deno's permissions
 const UNPARSED = "SyntaxError: "; // how Deno begins the message of a module that cannot be parsed
 
 const { parse, stringify } = JSON;
@@ -145,6 +146,25 @@ realm.Deno = {
   args: [],
   pid: 1,
 };
+
+// Deno names a flag of its own where something is not permitted, and a script may show these words as its own.
+const fetched = realm.fetch;
+realm.fetch = async function fetch(/** @type {any[]} */ ...given) {
+  try {
+    return await apply(fetched, undefined, given);
+  } catch (error) {
+    if (error instanceof errors.NotCapable) error.message = permitted(error.message);
+    throw error;
+  }
+};
+
+/** @param {string} message */
+function permitted(message) {
+  for (let at = 0; at < FLAGS.length; at++) {
+    message = replaceAll(message, `, run again with the --allow-${FLAGS[at]} flag`, ", which a script in a sandbox has not");
+  }
+  return message;
+}
 
 // A promise that nobody waits for, or a timer that fails, is the script's business, and no reason to end its Worker.
 self.addEventListener("unhandledrejection", (event) => {
@@ -329,8 +349,8 @@ function failure(error) {
     }
     if (typeof error.message !== "string") return told("error", "Thrown", "an object: " + cut(inspect(error)), "");
     const name = typeof error.name === "string" ? slice(error.name, 0, 200) : "Error";
-    const message = replaceAll(cut(text(error.message)), script, SCRIPT);
-    const stack = typeof error.stack === "string" ? shown(error.stack) : "";
+    const message = replaceAll(permitted(cut(text(error.message))), script, SCRIPT);
+    const stack = typeof error.stack === "string" ? permitted(shown(error.stack)) : "";
     if (startsWith(message, UNPARSED)) return told("error", "SyntaxError", slice(message, UNPARSED.length), stack);
     return told(statusOf(name, message), name, message, stack);
   } catch {

@@ -425,7 +425,7 @@ def _nested(node: CallableNode, own: Collection[str]) -> str:
         if read is not None and whole and (_WHOLE.search(plain_name(whole)) or read[1] in ("paragraphs", "qas")):
             return (
                 f"`{getattr(node, 'name', 'it')}` takes all rows at once: it goes through `{printable(read[1], 60)}` "
-                f"of each object of `{whole}`; give it a list of the row's own object, or score a row with what it calls"
+                f"of each object of `{whole}`; give it a list of a row's own object, or score a row with what it calls"
             )
     return ""
 

@@ -113,7 +113,10 @@ def refuse_imports(script: TypeScriptModule, where: str) -> None:
     for specifier, line in script.foreign:
         name = describe(specifier, 60)
         if specifier.startswith((".", "/", "file:")) or (is_beside(where, specifier) and specifier != Path(where).stem):
-            raise EvaluatorError(f"{where}:{line}: an evaluator is one file; copy what it needs of {name} into it")
+            raise EvaluatorError(
+                f"{where}:{line}: an evaluator is one file; copy what it needs of {name} into it, or "
+                "copy the scoring function alone"
+            )
         if why := import_problem(specifier):
             raise EvaluatorError(f"{where}:{line}: {name} cannot be imported: {why}")
 

@@ -438,7 +438,7 @@ _OF_HUB = (
     r"Can't load (?:tokenizer|the (?:model|configuration)|config|feature extractor|image processor)|"
     r"outgoing traffic has been disabled|cannot find the requested files in the (?:disk|local) cache)"
 )
-"""What cannot be downloaded, in the words of datasets, evaluate, transformers and huggingface_hub."""
+"""What cannot be downloaded, in the words of Hugging Face's packages."""
 
 _ROWS = (
     _Row("wasm box", _OF_PROGRAMS, _MACHINE),

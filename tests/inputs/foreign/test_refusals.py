@@ -60,5 +60,5 @@ def test_a_trace_that_is_used_unasked_is_refused_before_anything_runs(body: str,
     if not refused:
         assert parse_evaluator(source, "script").dialect == "mlflow"
         return
-    with pytest.raises(EvaluatorError, match="steps takes `trace`, which no row has; do without where it is None"):
+    with pytest.raises(EvaluatorError, match="steps takes `trace`, which no row has; do without it where it is None"):
         parse_evaluator(source, "script")

@@ -187,12 +187,12 @@ def required_packages(module: ScriptModule, stubs: set[str], packages: Mapping[s
 
 
 def only(
-    module: ScriptModule, named: Mapping[str, _T], entry: str | None, title: str, *, asked: bool = False
+    module: ScriptModule, named: Mapping[str, _T], entry: str | None, title: str, *, private: bool = True
 ) -> tuple[str, _T] | None:
     """
     Return what is found by the name that was asked for, or by any. Raises EvaluatorError for several.
 
-    `asked`: those that are named are what was asked for.
+    `private`: a function of a private name that is not decorated may be it, too. Else it helps what scores.
     """
     if entry is not None:
         return (entry, named[entry]) if entry in named else None
@@ -202,8 +202,7 @@ def only(
     named = {name: one for name, one in named.items() if name not in inside}
     named = {name: one for name, one in named.items() if not is_base(module.names.get(name.partition(".")[0]))} or named
     public = {name: one for name, one in named.items() if not name.startswith("_")}
-    # A function of a private name helps what scores, unless it is decorated as a tool's own.
-    named = public or {name: one for name, one in named.items() if asked or not _is_plain(module.names.get(name))}
+    named = public or {name: one for name, one in named.items() if private or not _is_plain(module.names.get(name))}
     if len(named) > 1:
         last = callers_of(module.names)
         named = dict(sorted(named.items(), key=lambda one: one[0] in last))

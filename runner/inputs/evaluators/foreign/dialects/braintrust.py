@@ -88,7 +88,7 @@ def _read_javascript(module: ScriptModule, entry: str | None, named: bool) -> Di
         return None
     some = [module.called(entry)] if entry is not None else [*module.functions.values()]
     own = {one.name: one for one in some if one is not None and _takes_object(module, one)}
-    alone = only(module, own, None, "a Braintrust scorer", asked=entry is not None)
+    alone = only(module, own, None, "a Braintrust scorer")
     if alone is None:
         return None
     function = alone[1]

@@ -101,9 +101,7 @@ def _of_sdk(module: ScriptModule, entry: str | None, named: bool) -> ModuleFunct
     rows = {name: one for name, one in found.items() if _RUN not in one.names}
     if not rows and entry is None and "langfuse" in module.source:
         refuse_unmade_methods(module, lambda one: _RUN not in one.names and _is_ours(module, one))
-    alone = only(
-        module, rows or found, None, "a Langfuse evaluator", asked=entry is not None
-    )  # what judges all rows is asked for by its name
+    alone = only(module, rows or found, None, "a Langfuse evaluator")  # what judges all rows is asked for by its name
     return None if alone is None else alone[1]
 
 
@@ -111,7 +109,7 @@ def _of_javascript_sdk(module: ScriptModule, entry: str | None, named: bool) -> 
     """A function of the object that Langfuse's TypeScript SDK gives, which returns one `{name, value}`, or several."""
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {one.name: one for one in some if one is not None and _is_javascript(module, one, named)}
-    alone = only(module, found, None, "a Langfuse evaluator", asked=entry is not None)
+    alone = only(module, found, None, "a Langfuse evaluator")
     return None if alone is None else alone[1]
 
 

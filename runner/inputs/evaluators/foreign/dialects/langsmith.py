@@ -225,7 +225,7 @@ def _function(module: ScriptModule, entry: str | None, named: bool) -> tuple[str
     if entry is None:
         if not found | kinds and "langsmith" in module.source:
             refuse_unmade_methods(module, lambda one: _METHOD not in one.name and _is_ours(module, one))
-        return only(module, found | kinds, None, "a LangSmith evaluator")
+        return only(module, found | kinds, None, "a LangSmith evaluator", private=False)
     return only(module, found or kinds, entry, "a LangSmith evaluator")
 
 

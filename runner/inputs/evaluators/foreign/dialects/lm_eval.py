@@ -22,13 +22,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
         and len(one.required) == 2
         and (one.names[:2] == _PARAMETERS or _is_one(one.name, one.names) or (named and entry))
     }
-    alone = only(
-        module,
-        found,
-        _ENTRY if entry is None and _ENTRY in found else None,
-        "a function of lm-eval",
-        asked=entry is not None,
-    )
+    alone = only(module, found, _ENTRY if entry is None and _ENTRY in found else None, "a function of lm-eval")
     if alone is None:
         return None
     function = alone[1]

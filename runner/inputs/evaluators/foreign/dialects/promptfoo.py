@@ -56,11 +56,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
             return DialectMatch(name, signature=f"{name}(output, context)", sure=module.is_common)
     if function is None and entry is None:
         some = {one.name: one for one in module.functions.values() if _is_ours(module, one)}
-        alone = (
-            only(module, some, None, "a promptfoo assertion", asked=entry is not None)
-            if named or module.language == "python"
-            else None
-        )
+        alone = only(module, some, None, "a promptfoo assertion") if named or module.language == "python" else None
         function = None if alone is None else alone[1]
     if function is None:
         return None

@@ -37,7 +37,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
     }
     if not found and named:
         found = {one.name: one for one in some if one is not None and one.accepts_any}
-    alone = only(module, found, None, "a reward function of TRL", asked=entry is not None)
+    alone = only(module, found, None, "a reward function of TRL", private=entry is not None)
     if alone is None:
         return None
     if alone[0] in kinds:

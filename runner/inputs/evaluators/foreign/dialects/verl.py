@@ -18,13 +18,7 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
     refuse_unmade(module.source, module.where, entry)
     some = [module.called(entry)] if entry is not None else list(module.functions.values())
     found = {one.name: one for one in some if one is not None and {*_ROLES} <= {*one.names}}
-    alone = only(
-        module,
-        found,
-        _ENTRY if entry is None and _ENTRY in found else None,
-        "a reward function of verl",
-        asked=entry is not None,
-    )
+    alone = only(module, found, _ENTRY if entry is None and _ENTRY in found else None, "a reward function of verl")
     if alone is None:
         return None
     function = alone[1]

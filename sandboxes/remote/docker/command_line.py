@@ -139,8 +139,10 @@ class CommandEngine(ContainerEngine):
 
     async def _process(self, *words: str, stdin: int = DEVNULL, stderr: int = PIPE) -> Process:
         try:
+            # A Ctrl-C is for us; on Windows there are no sessions.
+            own = os.name == "posix"
             return await asyncio.create_subprocess_exec(
-                *self._command, *words, stdin=stdin, stdout=PIPE, stderr=stderr, start_new_session=True, limit=1 << 20
+                *self._command, *words, stdin=stdin, stdout=PIPE, stderr=stderr, start_new_session=own, limit=1 << 20
             )
         except OSError as e:
             raise UnreachableError(f"docker: {self._name} cannot be started ({e.strerror})", sent=False) from None

@@ -155,7 +155,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "tests/server/page/",
         _VERSIONS,
     ),
-    "sandboxes": ("sandboxes/", "tests/sandboxes/", _VERSIONS),
+    "sandboxes": ("sandboxes/", "sandboxes/host/", "sandboxes/words/", "tests/sandboxes/", _VERSIONS),
 }
 """By area, what its rotating tests are about."""
 

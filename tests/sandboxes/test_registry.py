@@ -44,14 +44,14 @@ def test_ours_are_found_and_the_fake_is_hidden() -> None:
     assert find("process") is ProcessSandbox
     assert find("fake") is FakeSandbox
     listed = [b.name for b in backends().values() if not b.hidden]
-    assert listed == ["wasm", "process", "deno", "e2b", "modal", "vercel", "daytona"]
+    assert listed == ["wasm", "process", "deno", "docker", "e2b", "modal", "vercel", "daytona"]
     assert [name for name in listed if find(name).capabilities.elsewhere] == listed[3:]
     assert [b.name for b in backends().values() if b.elsewhere] == listed[3:]
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
     with pytest.raises(
-        UnsupportedConfigError, match="no sandbox named 'wsam'; choose one of: wasm, process, deno, e2b"
+        UnsupportedConfigError, match="no sandbox named 'wsam'; choose one of: wasm, process, deno, docker, e2b"
     ):
         create(SandboxConfig(backend="wsam"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
@@ -140,7 +141,7 @@ class CommandEngine(ContainerEngine):
     async def _process(self, *words: str, stdin: int = DEVNULL, stderr: int = PIPE) -> Process:
         try:
             # A Ctrl-C is for us; on Windows there are no sessions.
-            own = os.name == "posix"
+            own = sys.platform != "win32"
             return await asyncio.create_subprocess_exec(
                 *self._command, *words, stdin=stdin, stdout=PIPE, stderr=stderr, start_new_session=own, limit=1 << 20
             )

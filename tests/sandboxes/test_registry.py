@@ -45,8 +45,8 @@ def test_ours_are_found_and_the_fake_is_hidden() -> None:
     assert find("fake") is FakeSandbox
     listed = [b.name for b in backends().values() if not b.hidden]
     assert listed == ["wasm", "process", "deno", "docker", "e2b", "modal", "vercel", "daytona"]
-    assert [name for name in listed if find(name).capabilities.elsewhere] == listed[3:]
-    assert [b.name for b in backends().values() if b.elsewhere] == listed[3:]
+    assert [name for name in listed if find(name).capabilities.elsewhere] == listed[4:]
+    assert [b.name for b in backends().values() if b.elsewhere] == listed[4:]
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:

@@ -180,6 +180,7 @@ def _read_reply(raw: Raw, reply: Any, limits: Limits, place: Place) -> Execution
 
 
 def _size_words(count: int) -> str:
+    count = min(count, 1 << 60)  # a script may say any number
     return f"{count:,} bytes" if count < 1 << 20 else f"{count / (1 << 20):.3g} MB"
 
 

@@ -20,6 +20,8 @@ class Backend(Record):
     install: str = "run `pip install --force-reinstall evalcell`"
     elsewhere: bool = False
     """The class's `capabilities.elsewhere`, known without importing it."""
+    by_name: bool = False
+    """It is used only where its name is given: an engine may be there without a user who thinks of it."""
     hidden: bool = False
     """For tests: can be used by name, but is not listed."""
 
@@ -30,7 +32,7 @@ _OURS = {
         Backend(name="wasm", target="sandboxes.wasm.sandbox:WasmSandbox"),
         Backend(name="process", target="sandboxes.process:ProcessSandbox"),
         Backend(name="deno", target="sandboxes.deno:DenoSandbox", install="run: pip install 'evalcell[deno]'"),
-        Backend(name="docker", target="sandboxes.remote.docker.sandbox:DockerSandbox"),
+        Backend(name="docker", target="sandboxes.remote.docker.sandbox:DockerSandbox", by_name=True),
         Backend(name="e2b", target="sandboxes.remote.e2b.provider:E2BSandbox", elsewhere=True),
         Backend(name="modal", target="sandboxes.remote.modal.provider:ModalSandbox", elsewhere=True),
         Backend(name="vercel", target="sandboxes.remote.vercel:VercelSandbox", elsewhere=True),

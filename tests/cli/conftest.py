@@ -99,6 +99,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     monkeypatch.setenv("EVALCELL_STATE_DIR", str(place / "state"))
     monkeypatch.setenv("FOLDER_ROOT", str(place / "machines"))
     monkeypatch.setenv("MODAL_CONFIG_PATH", str(place / "none"))
+    monkeypatch.setenv("EVALCELL_ENGINE", "none")  # whether this machine has one or not
     return Folders(installed, place)
 
 

@@ -244,8 +244,8 @@ def _reason(evaluator: Evaluator, wants: _Wants) -> str:
 
 def _able(evaluator: Evaluator, wants: _Wants) -> list[str]:
     """The listed backends of this machine that can be imported and have what is wanted; ours come first."""
-    found = []
-    for backend in sorted((b for b in backends().values() if not b.elsewhere), key=lambda b: b.name not in _OURS):
+    found, every = [], [one for one in backends().values() if not (one.elsewhere or one.by_name)]
+    for backend in sorted(every, key=lambda one: one.name not in _OURS):
         try:
             can = find(backend.name).capabilities
         except SandboxUnavailableError:

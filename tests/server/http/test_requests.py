@@ -49,7 +49,7 @@ def test_a_sandbox_is_named_as_everywhere(client: httpx.Client) -> None:
     for address, asked in (("/v1/evaluate", body), ("/v1/runs", run)):
         told = problem(client.post(address, json={**asked, "sandbox": "e2b"}), 403, "not-allowed")
         assert "--sandbox e2b" in told["detail"]
-        told = problem(client.post(address, json={**asked, "sandbox": "docker"}), 404, "not-found")
+        told = problem(client.post(address, json={**asked, "sandbox": "podman"}), 404, "not-found")
         assert "there are `wasm`, `process`" in told["detail"]
         told = problem(client.post(address, json={**asked, "sandbox": "proces"}), 404, "not-found")
         assert "did you mean `process`?" in told["detail"]

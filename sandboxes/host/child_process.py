@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Any
@@ -68,6 +69,8 @@ async def start(command: Sequence[str], *, limit: int = 1 << 16, **options: Any)
     Raises:
         OSError: The system refused.
     """
+    if sys.platform == "win32":  # which has none
+        options.pop("start_new_session", None)
     if os.name == "posix":
         return await adopt(subprocess.Popen(command, **options), limit, group=options.get("start_new_session", False))
     # Elsewhere pipes cannot be given to a loop.

@@ -191,7 +191,7 @@ def sandbox(by: str = "api", **options: Any) -> Sandbox:
     return DockerSandbox(config(by, **options))
 
 
-def left(pid: int | None = None) -> list[str]:
+def containers_of(pid: int | None = None) -> list[str]:
     """Names of containers that a process has made, this one or another, and that are there, running or not."""
     labels = ("--filter", "label=evalcell.owner=evalcell", "--filter", f"label=evalcell.pid={pid or os.getpid()}")
     return podman("ps", "--all", "--format", "{{.Names}}", *labels).stdout.decode().split()

@@ -179,7 +179,7 @@ async def test_a_script_reaches_nothing_of_the_container(engine: None, by: str) 
     assert {"no network", "no capabilities", "a read-only root", "another user"} <= set(manifest["container"])
     assert manifest["image_digest"].startswith("sha256:")
     assert manifest["image_digest"].removeprefix("sha256:")[:12] in sandbox.identity
-    assert local.left() == []
+    assert local.containers_of() == []
 
 
 async def test_a_container_that_is_killed_from_outside_loses_its_rows(engine: None) -> None:
@@ -188,13 +188,13 @@ async def test_a_container_that_is_killed_from_outside_loses_its_rows(engine: No
 
         async def kill() -> None:
             await asyncio.sleep(2)
-            local.podman("kill", *local.left())
+            local.podman("kill", *local.containers_of())
 
         killing = asyncio.create_task(kill())
         with pytest.raises(SandboxLostError, match="container has ended"):
             [one async for one in program.run([Call(id=0, arguments={"output": 1})], LIMITS)]
         await killing
-    assert local.left() == []
+    assert local.containers_of() == []
 
 
 def test_an_image_that_is_nowhere_is_told_with_the_command(engine: None, tmp_path: Path) -> None:
@@ -223,10 +223,10 @@ def test_a_run_that_is_killed_leaves_no_container(engine: None, tmp_path: Path, 
         stderr=subprocess.DEVNULL,
     )
     try:
-        _until(lambda: bool(local.left(run.pid)), run)
+        _until(lambda: bool(local.containers_of(run.pid)), run)
         run.send_signal(signal.SIGKILL)
         run.wait()
-        _until(lambda: not local.left(run.pid))  # its input is closed, so it ends by itself
+        _until(lambda: not local.containers_of(run.pid))  # its input is closed, so it ends by itself
     finally:
         run.kill()
         run.wait()
@@ -270,4 +270,4 @@ async def test_an_image_with_an_old_python_is_refused_with_its_version(engine: N
         with pytest.raises(SandboxUnavailableError, match=r"has Python 3\.\d+\.\d+; name one with 3\.11 or newer"):
             async with local.sandbox(jobs=1, image=local.image(python_path)):
                 pass
-    assert local.left() == []
+    assert local.containers_of() == []

@@ -77,7 +77,7 @@ def test_an_engine_that_stops_in_a_run_loses_its_rows(tmp_path: Path) -> None:
     service = local.start_service(tmp_path / "engine.sock")
     try:
         run = Run(tmp_path, "--env-file", local.env_file(str(tmp_path / "engine.sock")), rows='{"output": 20}\n' * 3)
-        until(lambda: local.left(run.process.pid))
+        until(lambda: local.containers_of(run.process.pid))
         time.sleep(3)
     finally:
         service.kill()
@@ -87,18 +87,18 @@ def test_an_engine_that_stops_in_a_run_loses_its_rows(tmp_path: Path) -> None:
     assert "Traceback" not in output
     assert "engine" in output, output
     assert set(run.outcomes) <= {"lost"}, output
-    until(lambda: not local.left(run.process.pid))  # it hears nothing any more, and ends by itself
+    until(lambda: not local.containers_of(run.process.pid))  # it hears nothing any more, and ends by itself
 
 
 def test_a_container_that_is_ended_from_outside_costs_no_row(tmp_path: Path) -> None:
     run = Run(tmp_path, "--env-file", local.env_file(), rows='{"output": 2}\n' * 3)
-    until(lambda: local.left(run.process.pid))
+    until(lambda: local.containers_of(run.process.pid))
     time.sleep(4)
-    local.podman("kill", *local.left(run.process.pid))
+    local.podman("kill", *local.containers_of(run.process.pid))
     code, output = run.finish()
     assert code == 0, output
     assert run.outcomes == ["scored"] * 3, output
-    assert local.left(run.process.pid) == []
+    assert local.containers_of(run.process.pid) == []
 
 
 async def test_an_image_that_is_removed_in_a_run_is_told(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_an_image_that_is_removed_in_a_run_is_told(tmp_path: Path) -> None
             [one async for one in program.run([Call(id=0, arguments={"output": 0})], LIMITS)]
         with pytest.raises(SandboxError, match=f"the image {name} is gone.*pull {name}"):
             [one async for one in program.run([Call(id=0, arguments={"output": 0})], LIMITS)]
-    assert local.left() == []
+    assert local.containers_of() == []
 
 
 async def test_a_full_disk_is_told_with_the_volume(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ async def test_a_full_disk_is_told_with_the_volume(monkeypatch: pytest.MonkeyPat
         ):
             async with local.sandbox(jobs=1, packages=("rapidfuzz==3.13.0",)):
                 pass
-        assert local.left() == []
+        assert local.containers_of() == []
     finally:
         local.podman("volume", "rm", "--force", volume)
 
@@ -159,7 +159,7 @@ async def test_the_containers_memory_is_not_a_call_that_is_within_its_own() -> N
             assert found[0] in ("ok", "memory", "error"), found
         (after,) = [one async for one in program.run([Call(id=0, arguments={"output": 0})], limits)]
         assert after.value == 1, after
-    assert local.left() == []
+    assert local.containers_of() == []
 
 
 def test_a_user_who_may_not_use_the_socket_is_told_what_to_do(tmp_path: Path) -> None:
@@ -195,4 +195,4 @@ def test_a_run_that_is_killed_at_any_moment_leaves_nothing(tmp_path: Path, by: s
         run.process.send_signal(signal.SIGKILL)
         run.finish()
         pids.append(run.process.pid)
-    until(lambda: not any(local.left(pid) for pid in pids))
+    until(lambda: not any(local.containers_of(pid) for pid in pids))

@@ -86,7 +86,7 @@ def room() -> Iterator[Room]:
         pytest.skip(why)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(local.sandbox(jobs=1)) as sandbox:
         yield Room(portal, sandbox)
-    assert local.left() == []
+    assert local.containers_of() == []
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=NAMES)

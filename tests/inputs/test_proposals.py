@@ -57,7 +57,7 @@ def run_experiment_eval(dataset_name, experiment_name){arrow}:
 """
 
 
-def told(source: str, entry: str | None = None, language: Any = "python") -> str:
+def message_of(source: str, entry: str | None = None, language: Any = "python") -> str:
     with pytest.raises(EvaluatorError) as error:
         parse_evaluator(source, "s", "s.ts" if language == "typescript" else "s.py", entry=entry, language=language)
     return str(error.value)
@@ -69,7 +69,7 @@ def test_a_method_over_all_rows_is_named_with_the_line_that_works(tmp_path: Path
     said = " ".join(evalcell("run", str(tmp_path / "s.py"), str(tmp_path / "rows.jsonl"), COLUMNS="900").output.split())
     assert "BBHEvaluator.evaluate takes all rows as one list, `data`" in said
     assert "extract_answer" not in said
-    line = next(line for line in told(WHOLE).splitlines() if line.startswith("def evaluate"))
+    line = next(line for line in message_of(WHOLE).splitlines() if line.startswith("def evaluate"))
     results = runner.evaluate(parse_evaluator(f"{WHOLE}\n{line}\n", "s"), ROWS).results
     assert [result.score for result in results] == [1.0, 0.0, 1.0]
 
@@ -77,10 +77,10 @@ def test_a_method_over_all_rows_is_named_with_the_line_that_works(tmp_path: Path
 @pytest.mark.parametrize("name", ["run", "compute", "__call__", "calculate_all"])
 def test_it_is_named_whatever_its_name_is(name: str) -> None:
     source = WHOLE.replace("BBHEvaluator", "Bench").replace("def evaluate(", f"def {name}(")
-    assert "takes all rows as one list, `data`" in told(source)
+    assert "takes all rows as one list, `data`" in message_of(source)
     outside = "def extract_answer(response, id):\n    return len(response)\n\n\ndef run(data):\n"
     outside += "    return sum(extract_answer(d['response'], d['id']) == d['reference'] for d in data)\n"
-    assert "run takes all rows as one list, `data`" in told(outside)
+    assert "run takes all rows as one list, `data`" in message_of(outside)
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,15 @@ def test_a_helper_that_another_function_calls_is_not_proposed(helper: str, langu
     else:
         source = f"export function {helper} {{ return 1; }}\n"
         source += f"export function mark(text, path) {{ return {name}(text, '') === read(path); }}\n"
-    assert f"`{name}(" not in told(source, language=language).partition(" (it defines")[0]
+    assert f"`{name}(" not in message_of(source, language=language).partition(" (it defines")[0]
 
 
 def test_a_function_that_judges_is_proposed_though_its_name_is_like_a_helpers() -> None:
     source = "def get_accuracy(pred, gold):\n    return float(pred == gold)\n\n\n"
     source += "def main():\n    print(get_accuracy(1, 1))\n"
-    assert "`get_accuracy(pred, gold)` likely scores a row" in told(source)
+    assert "`get_accuracy(pred, gold)` likely scores a row" in message_of(source)
     source = source.replace("get_accuracy", "parse_and_compare")
-    assert "`parse_and_compare(pred, gold)` likely scores a row" in told(source)
+    assert "`parse_and_compare(pred, gold)` likely scores a row" in message_of(source)
 
 
 @pytest.mark.parametrize("language", ["python", "typescript"])
@@ -136,16 +136,16 @@ def test_a_scorer_without_a_reference_has_no_such_note() -> None:
 
 
 def test_a_metric_of_lists_is_named_before_what_it_calls() -> None:
-    said = told(JUDGE)
+    said = message_of(JUDGE)
     assert "`judge_mc(predictions, references)` takes lists" in said
     assert "return judge_mc([output], [reference])" in said
     assert "judge_choice" not in said
     assert "doc_to_target" not in said
     beside = "\n\ndef length_score(response):\n    return len(response)\n"
-    said = told(JUDGE + beside)
+    said = message_of(JUDGE + beside)
     assert said.index("`judge_mc(predictions, references)`") < said.index("`length_score(response)` likely")
     nearer = "\n\ndef f1(prediction, reference):\n    return 1.0\n"
-    said = told(JUDGE + nearer)
+    said = message_of(JUDGE + nearer)
     assert said.index("`f1(prediction, reference)`") < said.index("`judge_mc(predictions, references)` takes all rows")
 
 
@@ -163,7 +163,7 @@ def test_a_constant_is_said_where_no_column_fits() -> None:
 
 @pytest.mark.parametrize(("arrow", "end"), [(" -> None", ""), ("", ""), ("", "    return result")])
 def test_what_runs_scorers_is_no_scorer_and_the_factory_is_named(arrow: str, end: str) -> None:
-    said = told(RUNS.format(arrow=arrow, end=end))
+    said = message_of(RUNS.format(arrow=arrow, end=end))
     assert "run_experiment_eval(dataset_name" not in said
     assert "`judge`, which is made by `create_toxicity_evaluator()`" in said
     assert "add `scorer = create_toxicity_evaluator()`" in said
@@ -171,8 +171,8 @@ def test_what_runs_scorers_is_no_scorer_and_the_factory_is_named(arrow: str, end
 
 def test_what_returns_nothing_is_no_scorer() -> None:
     source = "def score_all(output, reference):\n    print(output == reference)\n"
-    assert "score_all(" not in told(source)
-    assert "`score(a)` likely scores a row" in told("def score(a): pass")
+    assert "score_all(" not in message_of(source)
+    assert "`score(a)` likely scores a row" in message_of("def score(a): pass")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_base_class_is_not_proposed(base: str) -> None:
     own = (
         "class {0}(Base):\n    def __call__(self, completions, **kwargs):\n        return [1.0 for _ in completions]\n"
     )
-    said = told(head + base + own.format("A") + own.format("B"))
+    said = message_of(head + base + own.format("A") + own.format("B"))
     assert "has `A`, `B`, and each is a reward function of TRL" in said
     assert parse_evaluator(head + base + own.format("A"), "s", "s.py").entry == "A"
 
@@ -200,7 +200,7 @@ def test_all_scorers_local_to_functions_are_named() -> None:
         "\n\ndef run_b():\n    class Match(Base):\n        def score(self, output, reference):\n            return 1\n"
     )
     source += "    start([Match()])\n"
-    said = told(source)
+    said = message_of(source)
     assert "`correct(outputs, reference_outputs)` (line 2) that is local to `run_a`" in said
     assert "local, too: `hit(outputs, reference_outputs)` (line 4), `Match.score(output, reference)` (line 11)" in said
 

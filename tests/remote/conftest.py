@@ -15,8 +15,9 @@ from tests.remote.wheel import bring_deno
 
 @pytest.fixture(scope="package", autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Machines that the user of this computer owes are no tests' business."""
+    """Machines that the user of this computer owes are no tests' business, nor are containers of tests beside these."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVALCELL_ENGINE", "none")
         patch.setenv("EVALCELL_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         yield
 

@@ -51,7 +51,7 @@ def chosen(request: pytest.FixtureRequest) -> Iterator[Backend]:
     elif provider == "docker":
         from tests.containers import local
 
-        assert local.missing() or not local.left()
+        assert local.missing() or not local.containers_of()
 
 
 @pytest.fixture

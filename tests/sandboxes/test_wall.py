@@ -92,7 +92,7 @@ def cache() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def told(cache: Path, tier: str, code: str, before: str = "", *, ordinary: bool = False) -> Any:
+def run_escaped(cache: Path, tier: str, code: str, before: str = "", *, ordinary: bool = False) -> Any:
     """What code told that has escaped into a worker in this tier: as this user, or as an ordinary one."""
     executable, uid = sys.executable, None
     if ordinary and os.geteuid() == 0:
@@ -224,7 +224,7 @@ def test_nothing_comes_of_an_escape(attack: str, ordinary: bool, tier: str, worl
         "PROCESSES": PROCESSES,
         "KERNEL": KERNEL,
     }[attack]
-    found, wall = told(cache, tier, f"N = {NUMBERS}\ntold = {{}}\n{text}", ordinary=ordinary)
+    found, wall = run_escaped(cache, tier, f"N = {NUMBERS}\ntold = {{}}\n{text}", ordinary=ordinary)
     assert isinstance(found, dict), found
     assert wall["tier"] == tier
     assert len(found) > 7
@@ -236,7 +236,7 @@ def test_an_older_landlock_or_none_changes_nothing(abi: int, world: dict[str, An
     if abi > confine.landlock_abi():
         pytest.skip("this kernel's Landlock is older still")
     text = FILES.format(**world, cache=str(cache)) + SOCKETS.format(**world) + PROCESSES
-    found, wall = told(cache, "B", f"N = {NUMBERS}\ntold = {{}}\n{text}", older(abi))
+    found, wall = run_escaped(cache, "B", f"N = {NUMBERS}\ntold = {{}}\n{text}", older(abi))
     assert {name: said for name, said in found.items() if said not in REFUSED} == {}
     assert (f"Landlock {abi}" in wall["protects"]) == (abi > 0)
     assert "seccomp" in wall["protects"]
@@ -262,7 +262,7 @@ def test_each_tier_holds_by_itself_without_the_filter(
     if confine.landlock_abi() < confine.SCOPES:
         pytest.skip("needs Landlock 6")
     text = WITHOUT_FILTER.format(**world, ptrace=NUMBERS["ptrace"], mount=NUMBERS["mount"])
-    found, _ = told(cache, tier, text, NO_FILTER, ordinary=ordinary)
+    found, _ = run_escaped(cache, tier, text, NO_FILTER, ordinary=ordinary)
     assert isinstance(found, list), found
     read, write, tcp, abstract, started, ended, traced, mounted, rights, uid = found
     assert set(read) == ({"ENOENT"} if tier == "A" else {"EACCES"})
@@ -276,13 +276,13 @@ def test_each_tier_holds_by_itself_without_the_filter(
 
 
 def test_where_namespaces_are_refused_it_is_tier_b_and_says_why(cache: Path) -> None:
-    found, wall = told(cache, "", "told = [tried(os.open, '/etc/passwd', os.O_RDONLY)]", NO_NAMESPACES)
+    found, wall = run_escaped(cache, "", "told = [tried(os.open, '/etc/passwd', os.O_RDONLY)]", NO_NAMESPACES)
     assert found == ["EPERM"]
     assert (wall["tier"], wall["not_available"]) == ("B", {"A": "the kernel allows no namespaces here"})
 
 
 def test_a_worker_is_never_weaker_than_the_first_one(cache: Path) -> None:
-    found, wall = told(cache, "A", "told = 'loaded'", NO_NAMESPACES)
+    found, wall = run_escaped(cache, "A", "told = 'loaded'", NO_NAMESPACES)
     assert "no tier A around it: the kernel allows no namespaces here" in found
     assert wall == {}
 

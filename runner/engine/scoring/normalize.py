@@ -137,7 +137,7 @@ def usual(outputs: Mapping[str, OutputConfig]) -> Usual | None:
         case None | Freeform():
             pass
 
-    def found(value: Any) -> tuple[str | None, float, str | None] | None:
+    def score_of(value: Any) -> tuple[str | None, float, str | None] | None:
         label = explanation = None
         score = value
         if type(value) is dict:
@@ -160,7 +160,7 @@ def usual(outputs: Mapping[str, OutputConfig]) -> Usual | None:
             return label, score, explanation
         return (label, fixed, explanation) if score == fixed else None
 
-    return found
+    return score_of
 
 
 def _routed(value: Any, configs: Mapping[str, Any], dialect: Dialect) -> tuple[bool, str | None]:

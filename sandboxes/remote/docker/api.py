@@ -161,7 +161,7 @@ class ApiStream(ContainerStream):
         self._frames = Frames()
 
     @property
-    def errors(self) -> bytes:  # type: ignore[override]
+    def errors(self) -> bytes:
         return bytes(self._frames.errors)
 
     async def write(self, data: bytes) -> None:
@@ -177,9 +177,6 @@ class ApiStream(ContainerStream):
                 return b""
             if output := self._frames.feed(data):
                 return output
-
-    async def end_input(self) -> None:
-        """Do nothing: the socket cannot be closed on one side alone, so whoever reads must know the end."""
 
     async def close(self) -> None:
         with suppress(Exception):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from sandboxes.host.child_process import Child, start
 from sandboxes.host.shield import finish
 from sandboxes.remote.docker.api import ULIMITS
 from sandboxes.remote.docker.engine import (
@@ -116,9 +116,7 @@ class CommandEngine(ContainerEngine):
         return flags
 
     async def start(self, id: str) -> ContainerStream:
-        process = await self._process(
-            "start", "--attach", "--interactive", "--sig-proxy=false", id, stdin=PIPE, stderr=PIPE
-        )
+        process = await self._process("start", "--attach", "--interactive", "--sig-proxy=false", id, stdin=PIPE)
         return CommandStream(process)
 
     async def inspect(self, name: str) -> dict[str, Any]:
@@ -138,13 +136,10 @@ class CommandEngine(ContainerEngine):
         with suppress(NameInUseError):
             await self._run("volume", "create", *flags, name)
 
-    async def _process(self, *words: str, stdin: int = DEVNULL, stderr: int = PIPE) -> Process:
-        try:
-            # A Ctrl-C is for us; on Windows there are no sessions.
-            own = sys.platform != "win32"
-            return await asyncio.create_subprocess_exec(
-                *self._command, *words, stdin=stdin, stdout=PIPE, stderr=stderr, start_new_session=own, limit=1 << 20
-            )
+    async def _process(self, *words: str, stdin: int = DEVNULL) -> Child:
+        command = [*self._command, *words]
+        try:  # in a session of its own, as a Ctrl-C is for us
+            return await start(command, limit=1 << 20, stdin=stdin, stdout=PIPE, stderr=PIPE, start_new_session=True)
         except OSError as e:
             raise UnreachableError(f"docker: {self._name} cannot be started ({e.strerror})", sent=False) from None
 
@@ -153,15 +148,16 @@ class CommandEngine(ContainerEngine):
         process = await self._process(*words)
         try:
             async with asyncio.timeout(within):
-                output, errors = await process.communicate()
+                assert process.stdout is not None
+                assert process.stderr is not None
+                output, errors = await asyncio.gather(_read(process.stdout, _MOST), _read(process.stderr, _MOST))
+                code = await process.wait()
         except TimeoutError:
             raise UnreachableError(f"docker: {self._name} {words[0]} has not ended after {within:.0f} s") from None
         finally:
             await finish(lambda: _end(process))
-        if process.returncode:
+        if code:
             raise _error(self._name, words[0], errors)
-        if len(output) > _MOST:
-            raise UnreachableError("docker: the engine's reply is too long")
         return output
 
     async def _json(self, *words: str) -> dict[str, Any]:
@@ -180,13 +176,13 @@ class CommandEngine(ContainerEngine):
 class CommandStream(ContainerStream):
     """The program that is attached to a container."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Child) -> None:
         self._process = process
         self._errors = bytearray()
         self._hearing = asyncio.create_task(self._hear())
 
     @property
-    def errors(self) -> bytes:  # type: ignore[override]
+    def errors(self) -> bytes:
         return bytes(self._errors)
 
     async def _hear(self) -> None:
@@ -208,23 +204,25 @@ class CommandStream(ContainerStream):
         assert self._process.stdout is not None
         return await self._process.stdout.read(_PIECE)
 
-    async def end_input(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-
     async def close(self) -> None:
-        await self.end_input()
         await finish(lambda: _end(self._process))
         self._hearing.cancel()
         await asyncio.gather(self._hearing, return_exceptions=True)
 
 
-async def _end(process: Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-    process._transport.close()  # type: ignore[attr-defined]
+async def _read(stream: asyncio.StreamReader, most: int) -> bytes:
+    kept = bytearray()
+    while piece := await stream.read(_PIECE):
+        kept += piece
+        if len(kept) > most:
+            raise UnreachableError("docker: the engine's reply is too long")
+    return bytes(kept)
+
+
+async def _end(process: Child) -> None:
+    process.kill()
+    await process.wait()
+    process.close()
 
 
 def _loaded(data: bytes) -> Any:

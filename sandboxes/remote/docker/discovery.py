@@ -75,11 +75,10 @@ def _without_name(text: str) -> str:
 def _step(engine: ContainerEngine) -> str:
     """What a person does about an engine that does not answer, where its socket tells."""
     path = engine.address.removeprefix("unix://")
+    if engine.address.startswith("docker"):
+        return " (run `systemctl start docker`, or start Docker Desktop)"
     if path == engine.address:
-        start = "systemctl start docker" if engine.address.startswith("docker") else "podman info"
-        return (
-            f" (run `{start}`, or start Docker Desktop)" if engine.address.startswith("docker") else f" (run `{start}`)"
-        )
+        return " (run `podman info`)"
     if not os.access(path, os.R_OK | os.W_OK):
         return (
             f": you may not use {path}; run `sudo usermod -aG docker $USER` and log in again, or use a rootless engine"

@@ -86,8 +86,10 @@ class ContainerImage:
 class ContainerStream(ABC):
     """The standard input and output of a running container."""
 
-    errors = b""
-    """The end of what came on its standard error."""
+    @property
+    @abstractmethod
+    def errors(self) -> bytes:
+        """The end of what came on its standard error."""
 
     @abstractmethod
     async def write(self, data: bytes) -> None:
@@ -96,10 +98,6 @@ class ContainerStream(ABC):
     @abstractmethod
     async def read(self) -> bytes:
         """Return a piece of its output; empty at its end. Raises UnreachableError."""
-
-    @abstractmethod
-    async def end_input(self) -> None:
-        """Close its standard input, so that it ends."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -171,7 +169,7 @@ def image_of(description: Mapping[str, Any], name: str) -> ContainerImage:
         digest = asked if asked in digests else next((one for one in digests if one.startswith("sha256:")), id)
         kind = str(description["Architecture"])
         machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(kind, kind)
-    except (KeyError, TypeError) as e:
+    except (KeyError, TypeError, AttributeError) as e:
         raise UnreachableError(f"docker: the engine's description of the image {name} is invalid ({e!r})") from None
     return ContainerImage(id, digest, machine, {key: value for key, _, value in pairs})
 

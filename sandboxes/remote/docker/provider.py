@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
 import platform
 import re
 import sys
@@ -104,11 +105,6 @@ class DockerProvider(base.Provider):
         """Find out what is not needed to make containers, but to tell of them: `runtime`, and `engine.facts`."""
         await self.engine.describe()
 
-    @property
-    def image(self) -> ContainerImage | None:
-        """The image of containers, once one was made."""
-        return self._image
-
     async def open(self) -> None:
         if self._engine is None:
             self._engine = await open_first(self._candidates)
@@ -131,7 +127,7 @@ class DockerProvider(base.Provider):
         async with self._choosing:
             if self._image is None:
                 self._refuse_runtime()
-                self._image = await self._found_image()
+                self._image = await self._find_image()
             if self.python is None and for_packages:
                 self.machine = self._image.machine
                 version = self._image.env.get("PYTHON_VERSION", "")
@@ -149,7 +145,7 @@ class DockerProvider(base.Provider):
                 )
             )
 
-    async def _found_image(self) -> ContainerImage:
+    async def _find_image(self) -> ContainerImage:
         name, program = self.image_name, self.engine.facts.name
         with suppress(GoneError):
             return await self.engine.inspect_image(name)
@@ -406,8 +402,8 @@ async def _send_folder(folder: Path, stream: ContainerStream) -> None:
     """Send a folder as a tar, made in a thread as it is taken."""
     loop = asyncio.get_running_loop()
 
-    class Pipe:
-        def write(self, data: bytes) -> int:
+    class Pipe(io.RawIOBase):
+        def write(self, data: Any) -> int:
             asyncio.run_coroutine_threadsafe(stream.write(bytes(data)), loop).result()
             return len(data)
 
@@ -417,7 +413,7 @@ async def _send_folder(folder: Path, stream: ContainerStream) -> None:
         return entry if entry.isfile() or entry.isdir() else None
 
     def work() -> None:
-        with tarfile.open(fileobj=Pipe(), mode="w|", bufsize=1 << 18, format=tarfile.PAX_FORMAT) as packed:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=Pipe(), mode="w|", bufsize=1 << 18, format=tarfile.PAX_FORMAT) as packed:
             packed.add(folder, ".", filter=plain)
 
     await asyncio.to_thread(work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ class LossySandbox(FakeSandbox):
         if self.config.network:
             raise SandboxUnavailableError("it cannot start here; wait for the cable")
 '''
+
+
+@pytest.fixture(scope="package", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the user of this computer keeps is no tests' business: neither read nor written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVALCELL_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ class LossySandbox(FakeSandbox):
 '''
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What the user of this computer keeps is no tests' business: neither read nor written."""
     with pytest.MonkeyPatch.context() as patch:

@@ -13,7 +13,7 @@ from tests.remote.trying import PROVIDERS, Trying, at, served
 from tests.remote.wheel import bring_deno
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Machines that the user of this computer owes are no tests' business, nor are containers of tests beside these."""
     with pytest.MonkeyPatch.context() as patch:

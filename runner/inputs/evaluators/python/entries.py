@@ -276,6 +276,18 @@ def local_step(body: list[ast.stmt], name: str | None = None) -> str:
     )
 
 
+def local_scorer(body: list[ast.stmt]) -> str:
+    """Say what to do with a function of another one that it hands to what runs scorers; empty where there is none."""
+    for outer in names_of(body).values():
+        inside = [*ast.walk(outer)] if isinstance(outer, CallableNode) else []
+        local = {one.name for one in inside if isinstance(one, FunctionNode) and one is not outer}
+        for word in (word for call in inside if isinstance(call, ast.Call) for word in call.keywords):
+            for each in getattr(word.value, "elts", [word.value]) if word.arg in _HANDS_ON else ():
+                if isinstance(each, ast.Name) and each.id in local:
+                    return local_step(body, each.id)
+    return ""
+
+
 def _lacking(node: FunctionNode, known: Collection[str]) -> list[str]:
     """What a function in another one takes of that."""
     nodes = [*ast.walk(node)]

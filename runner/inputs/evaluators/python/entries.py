@@ -38,7 +38,7 @@ from runner.inputs.evaluators.python.signature import (
 )
 
 _SCORES = re.compile(
-    r"scor|grad|eval|reward|metric|accura|exact|match|correct|judg|check|similar|verif|compar|equal|equiv|assess|rouge|"
+    r"scor|grad|(?<!retri)eval|reward|metric|accura|exact|match|correct|judg|check|similar|verif|compar|equal|equiv|assess|rouge|"
     r"bleu|dist|overlap|precision|recall|ndcg|"
     r"(^|_)(f1|em|wer|cer|iou|same|mrr|map|dcg|hit|hits|auc|mae|mse|rmse|cider|meteor|chrf|pass)(_|$)",
     re.IGNORECASE,
@@ -58,6 +58,8 @@ _HANDS_ON = {"evaluators", "scorers", "item_evaluators", "reward_funcs", "custom
 _USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", "accuracy")
 """Names that people give the function that is called from outside."""
 _MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
+_OF_DOC = re.compile(r"(^|_)doc_to_")
+"""What lm-eval makes of a row before it asks a model."""
 _NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|results|file|path|fn|func)$")
 """Parameters that no row can give: functions, files, and sums that are added to."""
 _WHOLE = re.compile(r"^(.*_)?(data|dataset|articles|corpus|examples|samples|records|rows)$")
@@ -112,6 +114,8 @@ def _points(entry: Entry) -> int:
     required = len(entry.required)
     if last.startswith("_") or entry.makes or not entry.scores or not entry.parameters or required > _MOST:
         return 0
+    if _OF_DOC.search(last):
+        return 0
     if any(_NO_VALUE.search(name) for name in entry.required):
         return 0
     own = [one.name for one in entry.parameters if one.required or not entry.accepts_any]
@@ -131,7 +135,7 @@ def _points(entry: Entry) -> int:
         + any(name in INPUTS for name in names)
     )
     judges = scores and ("." not in entry.name or any(roles))
-    helps = _MAKES.match(last) is not None or (helps and not judges) or last.startswith("doc_to_")
+    helps = _MAKES.match(last) is not None or (helps and not judges)
     return max(0, points - 4 * helps - 3 * (bool(entry.callers) and not _of_row(entry))) if points > 1 else 0
 
 
@@ -189,7 +193,7 @@ def _may_score(entry: Entry) -> bool:
     few = 1 < len(entry.required) <= _MOST and not any(map(_NO_VALUE.search, entry.required))
     return (
         few
-        and not is_helper(entry)
+        and not (is_helper(entry) or _OF_DOC.search(last))
         and entry.scores
         and not (entry.makes or entry.callers or last.startswith("_") or _MAKES.match(last))
     )
@@ -359,7 +363,9 @@ class _Script:
                 expression=made if name == "__call__" else f"{made}.{name}",
                 callers=frozenset(callers.get(name, ())),
             )
-        if not found and not abstract and (step := _of_values(node, methods)):
+        below = any(isinstance(one, ast.ClassDef) and _extends(one, node.name) for one in self.names.values())
+        step = _of_values(node, methods) or ("" if below else _of_arguments(node, methods))
+        if step and not found and not abstract:
             found[node.name] = Entry(node.name, (), line=node.lineno, makes=True, step=step)
         return found
 
@@ -541,6 +547,23 @@ def _of_values(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
     return f"{text}; it goes through lists of all rows, so each row is a list of one" if lists else text
 
 
+def _of_arguments(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
+    """What to write for a class that needs arguments, and has a method that likely scores a row."""
+    made = methods.get("__init__")
+    asked = ", ".join(f"{one.name}=…" for one in _own(made) if one.required) if made is not None else ""
+    some = [one for name, one in methods.items() if name[0] != "_" or name == "__call__"]
+    own = [_entry(one, _own(one))._replace(name=one.name) for one in some if not _decorated(one, "property")]
+    own = [one for one in own if not any(_WHOLE.search(plain_name(name)) for name in one.required)]
+    best = likely([one._replace(name=f"{node.name}.eval" if one.name == "__call__" else one.name) for one in own])
+    if not best or not asked:
+        return ""
+    method = "" if best[0].name == f"{node.name}.eval" else f".{best[0].name}"
+    return (
+        f"the class `{node.name}` needs arguments to be made: add `scorer = {node.name}({asked}){method}`, with your "
+        "values, to the end of the script, and name `scorer` after the file"
+    )
+
+
 def _held(made: FunctionNode) -> dict[str, str]:
     """By attribute, the parameter that a constructor keeps in it."""
     found = {}
@@ -668,6 +691,9 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
             ]
             step = f"name one that extends it: {list_names(below, 6)}" if below else "name a class that extends it"
             return f"{where}: `{word}` is an abstract class, of which none can be made; {step}"
+        every = [one.name for one in node.body if isinstance(one, FunctionNode)] + [*script.methods(node)]
+        some = [one for one in every if one[0] != "_"]
+        own = own if "__call__" in script.methods(node) else own.replace("(…)`", f"(…).{some[0]}`") if some else DEFINE
         init = "needs arguments, or has no method that takes a row"
         return f"{where}: `{word}` is a class that {init}; {own}: {naming(where, 'scorer')}"
     if node is not None and first == name:

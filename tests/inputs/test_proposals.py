@@ -338,4 +338,4 @@ def own_doc_to_mc_target(doc): return doc["gt"]
     evaluator = parse_evaluator(source, "s")
     assert (evaluator.dialect, evaluator.entry) == ("lm-eval", "own_process_result")
     run = runner.evaluate(evaluator, [{"output": "Paris", "gt": "Paris"}, {"output": "Paris", "gt": "P"}])
-    assert [(one.outputs or {"acc": one})["acc"].score for one in run.results] == [1.0, 0.0]
+    assert [one.score for one in run.results] == [1.0, 0.0]

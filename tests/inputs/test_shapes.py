@@ -348,3 +348,12 @@ def test_a_text_beside_a_list_with_semicolons_is_left_as_it_is() -> None:
         runner.evaluate(
             parse_evaluator(source, "s", entry="score"), [{"response": "Paris is big", "keywords": "Paris; big"}]
         )
+
+
+def test_a_text_that_is_compared_with_a_number_is_noted() -> None:
+    source = "def same(pred, gold, k=1): return pred == gold\n"
+    notes = runner.evaluate(parse_evaluator(source, "s", entry="same"), [{"pred": "1", "gold": 1}]).notes
+    assert any("`pred` is the text '1' in the first row, and `gold` the number 1" in one for one in notes)
+    source = source.replace("pred ==", "str(pred) ==")
+    notes = runner.evaluate(parse_evaluator(source, "s", entry="same"), [{"pred": "1", "gold": "1"}]).notes
+    assert not any("no text equals" in one for one in notes)

@@ -69,7 +69,9 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     if listed_texts:
         listed_texts = [p for p in single if uses[p].how and _is_listed(single[p])]
         if not any(kind_of_list(one) for p in listed_texts for one in single[p] if isinstance(one, str)):
-            listed_texts = [p for p in single if uses[p].how and _is_meant(p, uses[p])]
+            listed_texts = [
+                p for p in single if uses[p].how and (_is_meant(p, uses[p]) or not _is_one_text(p) or p in listed_texts)
+            ]
         columns = binding.needs()
         raise EvaluatorError(
             _of_cells(name, evaluator, listed_texts, single, [columns.get(p, p) for p in listed_texts])
@@ -81,8 +83,8 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         texts = all(isinstance(one, str) for one in some) and not use.together and not use.may_be_text
         through = p in named and use.how == "goes through" and all(one.how in ("counts", "") for one in others)
         declared = use.how == "list" and not use.of_all and all(one.how != "list" for one in others)
-        alone = len(required) < 2 or place_of_rows(module, evaluator.called, [p])
-        if texts and not alone and (declared or through):
+        of_rows = len(required) < 2 or bool(place_of_rows(module, evaluator.called, [p]))
+        if texts and not of_rows and (declared or through):
             parts = {one: single[one] for one in single if one == p or one in named}
             raise EvaluatorError(_of_parts(name, evaluator, p, parts))
     several = [p for p in single if uses[p].together and _SEVERAL.search(_plain(p))]
@@ -281,6 +283,13 @@ def _is_meant(parameter: str, use: ListUse) -> bool:
     return use.how == "list" or (use.how != "counts" and not _OF_TEXT.search(_plain(parameter)))
 
 
+def _is_one_text(parameter: str) -> bool:
+    """Whether a parameter is one text by its name, of which a part may be asked, as by `word in response`."""
+    from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS
+
+    return _OF_TEXT.search(_plain(parameter)) is not None or _plain(parameter) in OUTPUTS | INPUTS
+
+
 def _plain(name: str) -> str:
     from runner.inputs.evaluators.column_suggestions import plain_name
 
@@ -293,9 +302,8 @@ def _of_cells(
     """What to do where the cells of a table are texts of lists."""
     called = evaluator.called
     kinds = {p: {kind_of_list(one) if isinstance(one, str) else "" for one in values[p]} for p in texts}
-    first = next(
-        one for one in values[texts[0]] if isinstance(one, str) and (kind_of_list(one) or ";" in one or "|" in one)
-    )
+    every = [one for p in texts for one in values[p] if isinstance(one, str)]
+    first = next(one for one in every if kind_of_list(one) or _SEPARATED.fullmatch(one))
     text = (
         f"{name}: {list_names(texts)} {'is a text that looks' if len(texts) < 2 else 'are texts that look'} like a "
         f"list, such as {describe(first, 60)}, and {called} goes through it as a list, not through its characters"

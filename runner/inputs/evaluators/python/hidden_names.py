@@ -26,10 +26,10 @@ def refuse_hidden(text: str, where: str) -> None:
             continue
         for inner in (inner for each in one.body for inner in ast.walk(each)):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load) and inner.id not in known:
-                raise hidden(where, inner.id, inner.lineno, f"`except` of line {caught.lineno}")
+                raise hidden_name_error(where, inner.id, inner.lineno, f"`except` of line {caught.lineno}")
 
 
-def hidden(where: str, name: str, line: int, catch: str) -> EvaluatorError:
+def hidden_name_error(where: str, name: str, line: int, catch: str) -> EvaluatorError:
     """Return the error of a name that is defined nowhere."""
     return EvaluatorError(
         f"{where}:{line}: `{printable(name, 60)}` is defined nowhere in the script, and its own {catch} would make a "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from runner.inputs.evaluators.python.hidden_names import hidden
+from runner.inputs.evaluators.python.hidden_names import hidden_name_error
 from runner.inputs.evaluators.typescript.parse import TangledError, TypeScriptModule
 from sandboxes.errors import SandboxUnavailableError
 
@@ -57,7 +57,7 @@ def refuse_hidden(text: str, where: str) -> None:
             used = inner.child_by_field_name(_USES.get(inner.type, ""))
             if used is not None and used.type == "identifier" and (name := script.text(used)) not in bound:
                 line = handler.start_point.row + 1
-                raise hidden(where, name, used.start_point.row + 1, f"`catch` of line {line}")
+                raise hidden_name_error(where, name, used.start_point.row + 1, f"`catch` of line {line}")
 
 
 def _bound(node: Node) -> list[Node]:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, TypedDict
 
@@ -141,6 +142,7 @@ def parse_evaluator(
         _refuse_cookie(text, where)
     header = read_header(text, where, language)
     script = as_read(text, where, language, header, dialect or header.dialect, entry or header.entry, failures)
+    import_module(f"runner.inputs.evaluators.{language}.hidden_names").refuse_hidden(text, where)
     signature = script.signature
     names = [parameter.name for parameter in signature.parameters]
     for mapped in (*header.mapping.paths, *header.mapping.literals):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 TYPE_CHECKING = False
@@ -74,8 +75,12 @@ def main() -> NoReturn:
 
         streams.repair()
 
+        # Imports leave no garbage; to look for it among all that they make takes longer than a row, now and later.
+        gc.disable()
         from runner.cli.main import begin
 
+        gc.freeze()
+        gc.enable()
         begin()
     except Exception as error:
         _refuse_hidden(error)

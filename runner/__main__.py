@@ -75,6 +75,8 @@ def main() -> NoReturn:
 
         streams.repair()
 
+        # A plugin of pydantic that is installed here watches other programs, and each command would import it.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         # Imports leave no garbage; to look for it among all that they make takes longer than a row, now and later.
         gc.disable()
         from runner.cli.main import begin

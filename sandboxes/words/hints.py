@@ -87,7 +87,9 @@ def module_step(module: str, place: Place = BOX) -> str | None:
     """Return the next step for a module that was not found."""
     from sandboxes.packages import is_own_file, is_unknown, which_package  # here: only a failed import needs it
 
-    top = module.partition(".")[0]
+    top, _, rest = module.partition(".")
+    if top == "evaluator_folder":
+        return one_file(f"there is no `{rest}` in the script's folder")
     if is_own_file(module):
         return one_file(f"`{module}` is a file of your own rather than a package")
     if top in _OF_WINDOWS:
@@ -115,8 +117,8 @@ def unknown(modules: Sequence[str]) -> str:
     """
     names = ", ".join(f"`{name}`" for name in modules)
     return (
-        f"evalcell knows no package that brings {names}: if a file of yours is meant, copy what the script needs of it "
-        f"into the script; if a package is, declare the name that installs it: {Setting('sandbox.packages', ['NAME'])}"
+        f"evalcell knows no package that brings {names}: if a file of yours is meant, put it into the script's "
+        f"folder; if a package is, declare the name that installs it: {Setting('sandbox.packages', ['NAME'])}"
     )
 
 
@@ -127,8 +129,8 @@ def declare(packages: Sequence[str]) -> str:
 
 
 def one_file(why: str) -> str:
-    """Return the next step for a script that imports a file."""
-    return f"{why}: a script is one file, so copy what it needs of it into the script"
+    """Return the next step for a script that imports a file which is not there."""
+    return f"{why}: put it into the script's folder, whose modules go with the script, or copy what is needed into it"
 
 
 _OF_WINDOWS = frozenset(("winreg", "_winreg", "msvcrt", "winsound", "_winapi", "nt", "_overlapped", "msilib"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn, TypedDict
@@ -13,9 +14,11 @@ import templates
 from runner.core.errors import EvaluatorError
 from runner.core.text import CHECK, close_name, describe, printable, suggestion, whole
 from runner.core.types import DialectFailures, Evaluator, Parameter, ParameterSpec
-from runner.inputs.evaluators.header import read_header
+from runner.inputs.evaluators.evaluator_files import ScriptFolder, own_modules, with_files
+from runner.inputs.evaluators.header import Header, read_header
 from runner.inputs.evaluators.python.beside import files_beside, refuse_strangers
 from runner.inputs.evaluators.python.signature import Signature
+from runner.inputs.evaluators.python_imports import PythonImports
 from runner.inputs.evaluators.script_kind import as_read
 from sandboxes.base import Language
 from sandboxes.host.regular import read_regular
@@ -84,12 +87,35 @@ def read_evaluator(
     entry = entry or (None if suffix == GRADER else own)
     how = how_named(path.name, HowRead(dialect=dialect, entry=entry, failures=failures))
     language = SCRIPTS.get(suffix, "python")
-    evaluator = parse_evaluator(_read(path, where), whole(path.stem), where, language=language, **how)
-    beside = files_beside(path, evaluator.source) if language == "python" and suffix != GRADER else {}
-    if not beside:
-        return evaluator
-    refuse_strangers(evaluator.packages, beside, f"{where}, `dependencies`", path.parent)
-    return evaluator.model_copy(update={"beside": beside})
+    evaluator, header = _parse(_read(path, where), whole(path.stem), where, language=language, **how)
+    return evaluator if suffix == GRADER else _with_folder(evaluator, header, path, where)
+
+
+def _with_folder(evaluator: Evaluator, header: Header, path: Path, where: str) -> Evaluator:
+    """Return the evaluator with what belongs to it of its folder, and what it imports that stays behind."""
+    folder = ScriptFolder(path.parent, where)
+    for name in header.files:
+        folder.take_named(name)
+    if evaluator.language != "python":
+        from runner.inputs.evaluators.typescript.imports import follow_imports  # here: it takes time to import
+
+        follow_imports(folder, evaluator.source, where)
+        return with_files(evaluator, folder.files, where)
+    declared = [
+        re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower() for line in evaluator.packages
+    ]
+    imports = PythonImports(folder, path.stem, declared)
+    imports.follow_taken()
+    imports.follow(evaluator.source)
+    modules = [text for name, text in folder.files.items() if name.endswith(".py")]
+    carried = own_modules(folder.files)
+    beside = {name: file for name, file in files_beside(path, evaluator.source, modules).items() if name not in carried}
+    refuse_strangers(evaluator.packages, {**carried, **beside}, f"{where}, `dependencies`", path.parent)
+    beside = {name: file for name, file in beside.items() if file.startswith("..")}
+    beside |= imports.compiled | {
+        name.partition("/")[0].removesuffix(".py"): target for name, target in folder.outside.items()
+    }
+    return with_files(evaluator, folder.files, where).model_copy(update={"beside": beside})
 
 
 def how_named(file_name: str, how: HowRead) -> HowRead:
@@ -116,12 +142,13 @@ def parse_evaluator(
     dialect: str | None = None,
     entry: str | None = None,
     failures: DialectFailures = "failed",
+    files: Mapping[str, bytes | str] | None = None,
 ) -> Evaluator:
     """
     Read a script's text as an evaluator.
 
     The version is that of the text without its byte order mark and with line feeds alone, so that it does not depend on
-    the system a file was saved on, and of the dialect and what was said of it.
+    the system a file was saved on, of the dialect and what was said of it, and of the files that belong to it.
 
     Args:
         source: The text, or its bytes in UTF-8.
@@ -131,10 +158,34 @@ def parse_evaluator(
         dialect: The tool that it was written for, or `native`. None: that of its header, else the one that is seen.
         entry: What is called in it.
         failures: What becomes of its exceptions.
+        files: Those that belong to it, by their paths from its folder: modules that it imports, and data.
 
     Raises:
         EvaluatorError: It is not an evaluator.
     """
+    files = files or {}
+    evaluator, header = _parse(source, name, where, language=language, dialect=dialect, entry=entry, failures=failures)
+    for named in header.files:
+        plain = named.removeprefix("./").rstrip("/")
+        if plain not in files and not any(file.startswith(f"{plain}/") for file in files):
+            raise EvaluatorError(
+                f"{where or name}: the header's `files` names {printable(plain, 80)}, which did not come with the "
+                "script: send it in `files`, too"
+            )
+    return with_files(evaluator, files, where or name)
+
+
+def _parse(
+    source: bytes | str,
+    name: str,
+    where: str | None,
+    *,
+    language: Language = "python",
+    dialect: str | None = None,
+    entry: str | None = None,
+    failures: DialectFailures = "failed",
+) -> tuple[Evaluator, Header]:
+    """The evaluator of a script alone, and its header."""
     where = where or name
     text = _text(source, where)
     if language == "python":
@@ -153,7 +204,7 @@ def parse_evaluator(
         raise EvaluatorError(f"{where}: with `apart = true`, evaluate needs a parameter `reply`, whose default is None")
     _refuse_unfilled(signature, where)
     description = header.description if header.description is not None else signature.docstring
-    return Evaluator(
+    evaluator = Evaluator(
         name=whole(name),
         source=text,
         language=language,
@@ -175,6 +226,7 @@ def parse_evaluator(
         asked_entry=entry,
         version=sha256("\0".join((text, *script.versions)).encode()).hexdigest()[:12],
     )
+    return evaluator, header
 
 
 def _refuse_unfilled(signature: Signature, where: str) -> None:

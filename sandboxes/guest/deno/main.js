@@ -12,7 +12,7 @@
 
 const LOADED = 0, BEGUN = 1, RESULT = 2, GONE = 3, HELLO = 4, READY = 5;
 
-/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number }} Setting */
+/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number, files: [string, string][] }} Setting */
 /** @typedef {{ kind: number, seconds: number, text: string }} Told */
 
 const [folder] = Deno.args;
@@ -72,17 +72,22 @@ function tell(kind, place, seconds, text) {
 
 tell(HELLO, 0, 0, Deno.version.deno);
 /** @type {Setting} */
-const { source, entrypoint, boot, seed } = JSON.parse((await texts())[0]);
-const [language, code] = await withoutTypes();
+const { source, entrypoint, boot, seed, files } = JSON.parse((await texts())[0]);
+const [language, code] = await withoutTypes(source);
+/** @type {[string, string, string][]} */
+const modules = []; // name, language and code, each after those that it imports
+for (const [name, text] of files) {
+  modules.push([name, ...(name.endsWith(".ts") ? await withoutTypes(text) : /** @type {[string, string]} */ (["javascript", text]))]);
+}
 
 /**
  * The script as JavaScript, with blanks where its types were; as it is, where more than types would have to go.
  *
  * In a Worker, for the translator wants to know how large its stack is, which is not to be had for the main thread
  * without /proc.
- * @returns {Promise<[string, string]>}
+ * @param {string} source @returns {Promise<[string, string]>}
  */
-async function withoutTypes() {
+async function withoutTypes(source) {
   const strip = `onmessage = ({ data }) => {
     try {
       postMessage(process.getBuiltinModule("node:module").stripTypeScriptTypes(data));
@@ -112,7 +117,9 @@ class Held {
   /** @type {(message: Told) => void} */
   #heard = () => {};
   // Of its own: a script may revoke them, and they are the process's.
-  #script = URL.createObjectURL(new Blob([code], { type: `application/${language}` }));
+  /** @type {[string, string][]} */
+  #names = []; // address and name of each file
+  #script = this.#address(language, code);
   #boot = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
 
   constructor() {
@@ -132,11 +139,30 @@ class Held {
     this.#worker.postMessage(port2, [port2]);
   }
 
+  /**
+   * The address of a module whose imports of files are those of this Worker.
+   * @param {string} language @param {string} code @returns {string}
+   */
+  #address(language, code) {
+    if (modules.length) {
+      for (const [name, own, text] of modules.slice(this.#names.length)) {
+        this.#names.push([this.#blob(own, text), name]);
+      }
+    }
+    return this.#blob(language, code);
+  }
+
+  /** @param {string} language @param {string} code @returns {string} */
+  #blob(language, code) {
+    const text = modules.length ? code.replace(/evalcell-file:(\d+)/g, (all, at) => this.#names[at]?.[0] ?? all) : code;
+    return URL.createObjectURL(new Blob([text], { type: `application/${language}` }));
+  }
+
   /** @returns {Promise<Told>} */
   load() {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: this.#script, entrypoint, seed });
+      this.#port.postMessage({ source: this.#script, entrypoint, seed, names: this.#names });
     });
   }
 
@@ -153,7 +179,7 @@ class Held {
     this.#heard = () => {};
     this.#port.close();
     this.#worker.terminate();
-    URL.revokeObjectURL(this.#script);
+    for (const [address] of [...this.#names, [this.#script]]) URL.revokeObjectURL(address);
     URL.revokeObjectURL(this.#boot);
   }
 }

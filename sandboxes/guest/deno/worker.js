@@ -64,6 +64,8 @@ let post;
 let entry;
 let entrypoint = "";
 let script = "";
+/** @type {[string, string][]} */
+let names = [];
 
 // Random numbers: the engine's own, or repeatable ones where a call has a seed, by sfc32 (Chris Doty-Humphrey, PractRand).
 const random = Math.random;
@@ -183,14 +185,15 @@ scope.onmessage = (/** @type {MessageEvent} */ first) => {
   post = port.postMessage.bind(port);
   port.onmessage = (/** @type {any} */ event) => {
     const asked = dataOf(event);
-    if (asked.calls === undefined) load(asked.source, asked.entrypoint, asked.seed);
+    if (asked.calls === undefined) load(asked.source, asked.entrypoint, asked.seed, asked.names);
     else run(asked.calls, asked.mark);
   };
 };
 
-/** @param {string} url @param {string} name @param {number} first */
-async function load(url, name, first) {
+/** @param {string} url @param {string} name @param {number} first @param {[string, string][]} files */
+async function load(url, name, first, files) {
   script = url;
+  names = files;
   entrypoint = name;
   seed(first);
   let told = '{"status":"ok","value":null}';
@@ -349,7 +352,7 @@ function failure(error) {
     }
     if (typeof error.message !== "string") return told("error", "Thrown", "an object: " + cut(inspect(error)), "");
     const name = typeof error.name === "string" ? slice(error.name, 0, 200) : "Error";
-    const message = replaceAll(permitted(cut(text(error.message))), script, SCRIPT);
+    const message = permitted(named(cut(text(error.message))));
     const stack = typeof error.stack === "string" ? permitted(shown(error.stack)) : "";
     if (startsWith(message, UNPARSED)) return told("error", "SyntaxError", slice(message, UNPARSED.length), stack);
     return told(statusOf(name, message), name, message, stack);
@@ -365,10 +368,17 @@ function statusOf(name, message) {
   return "error";
 }
 
+/** A text with the names of files for their addresses. @param {string} words @returns {string} */
+function named(words) {
+  let told = replaceAll(words, script, SCRIPT);
+  for (let at = 0; at < names.length; at++) told = replaceAll(told, names[at][0], names[at][1]);
+  return told;
+}
+
 /** A stack without the frames of this file. @param {string} stack @returns {string} */
 function shown(stack) {
   let told = "";
-  const lines = split(replaceAll(cut(stack), script, SCRIPT), "\n");
+  const lines = split(named(cut(stack)), "\n");
   for (let at = 0; at < lines.length; at++) {
     if (!includes(lines[at], import.meta.url)) told += (told ? "\n" : "") + lines[at];
   }

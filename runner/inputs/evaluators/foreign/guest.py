@@ -49,6 +49,7 @@ def python_program(part: str, entry: str, source: str, *beside: str, **options: 
     given = {"source": source, "entry": entry, **options}
     return (
         f"import sys, types\n_part = sys.modules[{_MODULE!r}] = types.ModuleType({_MODULE!r})\n"
+        "_part.main = sys.modules[__name__]\n"
         f"exec(compile({python_part(*beside, part)!r}, {GUEST_FILE!r}, 'exec', dont_inherit=True), _part.__dict__)\n"
         f"globals()[{entry!r}] = _part.strict(_part.wrap(**{given!r}))\n"
     )

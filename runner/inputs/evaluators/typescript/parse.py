@@ -141,11 +141,12 @@ class TypeScriptModule:
 
         Neither what it brings along (`data:`), nor what is used as a type alone.
         """
-        return [
-            (self.text(source)[1:-1], source.start_point.row + 1)
-            for source, names in self._brought
-            if (source, names) not in self._types_only
-        ]
+        return [(self.text(source)[1:-1], source.start_point.row + 1) for source, _ in self.brought]
+
+    @property
+    def brought(self) -> list[tuple[Node, frozenset[str] | None]]:
+        """What is imported from outside the script and not as a type alone, as nodes with the names."""
+        return [one for one in self._brought if one not in self._types_only]
 
     @property
     def runnable(self) -> str:

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Mapping
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn, TypedDict
 
@@ -80,6 +81,7 @@ def read_evaluator(
         ['output', 'reference']
     """
     path, own = split_entry(path)
+    folder, path = path, in_folder(path)
     where = printable(whole(str(path)))
     suffix = path.suffix.lower()
     if suffix not in SCRIPTS and suffix != GRADER:
@@ -87,7 +89,8 @@ def read_evaluator(
     entry = entry or (None if suffix == GRADER else own)
     how = how_named(path.name, HowRead(dialect=dialect, entry=entry, failures=failures))
     language = SCRIPTS.get(suffix, "python")
-    evaluator, header = _parse(_read(path, where), whole(path.stem), where, language=language, **how)
+    named = whole(path.stem if folder == path else folder.resolve().name)
+    evaluator, header = _parse(_read(path, where), named, where, language=language, **how)
     return evaluator if suffix == GRADER else _with_folder(evaluator, header, path, where)
 
 
@@ -125,12 +128,41 @@ def how_named(file_name: str, how: HowRead) -> HowRead:
     return {**how, "dialect": how.get("dialect") or "openai", "entry": "<json>"}
 
 
+def in_folder(path: Path) -> Path:
+    """
+    Return the script of an evaluator that is a folder: its `evaluator.py`, `.ts`, `.js` or `.mjs`; else the path.
+
+    Raises:
+        EvaluatorError: There is none in the folder, or there are two.
+    """
+    if not path.is_dir():
+        return path
+    there = [one for suffix in (".py", ".ts", ".js", ".mjs") if (one := path / f"evaluator{suffix}").is_file()]
+    if len(there) == 1:
+        return there[0]
+    where = printable(whole(str(path)))
+    if there:
+        raise EvaluatorError(f"{where} has {' and '.join(one.name for one in there)}; name one of them")
+    with os.scandir(path) as entries:
+        scripts = sorted(one.name for one in islice(entries, 1000) if os.path.splitext(one.name)[1] in SCRIPTS)
+    some = f", such as {printable(whole(str(path / scripts[0])))}" if scripts else ""
+    raise EvaluatorError(f"{where} is a folder without an evaluator.py or evaluator.ts; name a script in it{some}")
+
+
 def split_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
     """Return a script's file, and the entry after it: `graders.py:Class.method`."""
     found = _ENTRY.fullmatch(os.fspath(path))
     if found is None or os.path.lexists(path):
-        return Path(path), None
+        return _folder_entry(path)
     return Path(found[1]), found[2]
+
+
+def _folder_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """The same of a folder: `evals/polite:score`."""
+    folder, colon, entry = os.fspath(path).rpartition(":")
+    if colon and not os.path.lexists(path) and os.path.isdir(folder) and entry.replace(".", "").isidentifier():
+        return Path(folder), entry
+    return Path(path), None
 
 
 def parse_evaluator(

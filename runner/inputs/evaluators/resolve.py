@@ -116,6 +116,8 @@ def is_path(name: str) -> bool:
     if is_reference(name):
         return False
     name = str(split_entry(name)[0])
+    if os.path.isdir(name) and name.replace("_", "-") not in templates.names():
+        return True
     separators = {os.sep, os.altsep or os.sep}
     return os.path.isfile(name) or bool(os.path.splitext(name)[1]) or any(s in name for s in separators)
 

@@ -24,7 +24,7 @@ from runner.inputs.evaluators.mapping import bind
 from runner.inputs.evaluators.parameters import about
 from runner.inputs.evaluators.python.beside import left_behind
 from runner.inputs.evaluators.python.returns import return_notes
-from runner.inputs.evaluators.typescript.type_errors import that_count
+from runner.inputs.evaluators.typescript.type_errors import problems_of, that_count
 from runner.runs.store_references import prepare
 from sandboxes.base import Problem
 
@@ -101,7 +101,7 @@ class _Tried:
 
 async def _try(prepared: PreparedRun, cases: Iterable[Case] | None, tried: _Tried) -> None:
     async with prepared.sandbox as opened:
-        every = await opened.problems(prepared.evaluator.source) or []
+        every = await problems_of(prepared.evaluator, opened)
         tried.problems += that_count(prepared.evaluator, every)
         if cases is None or tried.problems:
             return

@@ -20,6 +20,7 @@ from runner.server.service.types import (
     CheckRequest,
     EvaluateRequest,
     EvaluatorInput,
+    Files,
     RecognisedFile,
     SandboxFit,
     ScriptCheck,
@@ -38,6 +39,8 @@ class EvaluatorChange(Model):
     dialect: Word = None
     entry: Word = None
     dialect_failures: DialectFailures = "failed"
+    files: Files = Field(default_factory=dict)
+    """The texts of the files that belong to it, by their paths from its folder. Left out: as in the edited version."""
 
 
 @router.post("/check", responses=problems())
@@ -127,6 +130,7 @@ async def change(
     asked = body.model_dump(exclude_unset=True)
     if asked.setdefault("dialect", before.asked_dialect) == before.asked_dialect:
         asked = {"entry": before.asked_entry, "dialect_failures": before.dialect_failures} | asked
+    asked.setdefault("files", before.files)
     given = EvaluatorInput(name=name, language=before.language, **asked)
     expected = if_match.strip().removeprefix("W/").strip('"')
     saved = await service.save_evaluator(given, expected=None if expected == "*" else expected)

@@ -21,6 +21,7 @@ from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.inputs.datasets.formats.unnest import write_as_utf8, write_rows
 from runner.inputs.evaluators.load import HowRead, parse_evaluator
+from runner.inputs.evaluators.zip_file import MAX_ZIP, read_zip
 from runner.results.store.names import split_file_name
 from runner.results.store.store import Store
 from runner.results.store.types import DatasetInfo, EvaluatorVersion, Preset
@@ -198,6 +199,24 @@ class Service(RunService):
         how = HowRead(dialect=draft.dialect, entry=draft.entry, failures=draft.dialect_failures)
         script = await self._parsed(draft.source, draft.language, draft.file_name, draft.name, files=draft.files, **how)
         return await call_in_thread(self.store.add_evaluator, script, name=draft.name, expected=expected)
+
+    async def save_zip(self, stream: AsyncIterator[bytes], name: str | None = None) -> EvaluatorVersion:
+        """
+        Keep the evaluator that a zip file holds, as `save_evaluator` does.
+
+        Raises:
+            ServiceError: It is too large.
+            EvaluatorError: It holds none.
+        """
+        data = bytearray()
+        async for part in stream:
+            data += part
+            if len(data) > MAX_ZIP:
+                raise ServiceError("too-large", f"the zip is larger than {MAX_ZIP:,} bytes; keep data elsewhere")
+        script = await call_in_thread(read_zip, bytes(data), name)
+        if len(script.source.encode()) > (most := self.settings.script_bytes):
+            raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
+        return await call_in_thread(self.store.add_evaluator, script, name=name)
 
     async def add_dataset(
         self,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,22 @@ def test_http_checks_scores_keeps_and_runs_it(server: Live) -> None:
             refused = client.post("/v1/evaluators", json={"source": SOURCE, "files": {name: ""}, "name": "no"})
             assert refused.status_code == 422
             assert "is no name of a file that belongs to it" in refused.json()["detail"]
+
+
+def test_a_zip_is_kept_as_its_folder_would_be(server: Live, script: Path) -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as made:
+        for path in [*script.rglob("*.py")]:
+            made.write(path)
+    with server.client() as client:
+        reply = client.post("/v1/evaluators/zip", content=data.getvalue())
+        saved = reply.json()
+        assert (reply.status_code, saved["name"], saved["files"]) == (201, "polite", FILES)
+        assert saved["version"] == read_evaluator(script).version
+        named = client.post("/v1/evaluators/zip?name=other", content=data.getvalue()).json()
+        assert named["name"] == "other"
+        for wrong in (b"no zip", b"x" * (3 << 20)):
+            assert client.post("/v1/evaluators/zip", content=wrong).status_code in (413, 422)
 
 
 def test_a_run_of_the_client_and_of_the_page_has_them(server: Live, script: Path) -> None:

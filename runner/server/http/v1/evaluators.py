@@ -104,6 +104,28 @@ async def add(body: EvaluatorInput, service: Here, response: Response, once: Onc
     return saved
 
 
+@router.post(
+    "/evaluators/zip",
+    status_code=201,
+    responses=problems("evaluator", "input", "idempotency", "store-full"),
+    openapi_extra={"requestBody": {"required": True, "content": {"application/zip": {"schema": {}}}}},
+)
+async def add_zip(
+    service: Here,
+    response: Response,
+    once: Once,
+    name: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
+) -> EvaluatorVersion:
+    """
+    Keep the evaluator of a zip file, which is the body: a folder with `evaluator.py` or `evaluator.ts`, and what that
+    imports. Without a `name` it has the folder's.
+    """
+    saved = await once.get(EvaluatorVersion, lambda parts: service.save_zip(parts, name), file=True)
+    response.headers["Location"] = f"/v1/evaluators/{saved.name}"
+    response.headers["ETag"] = f'"{saved.version}"'
+    return saved
+
+
 @router.get("/evaluators/{name}", responses=problems("not-found", "input"))
 async def evaluator(name: Annotated[str, Field(max_length=80)], service: Here, response: Response) -> EvaluatorVersion:
     """Return one version: `name` is the newest, `name@3` the third, `name@1f2e3d` that of a hash."""

@@ -6,12 +6,11 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import printable
-from runner.core.types import Evaluator
 from sandboxes.host.regular import read_regular
 
 MAX_FILES = 100
@@ -48,43 +47,6 @@ def plain_text(name: str, data: bytes | str, where: str) -> str:
     if name.endswith(MODULES):
         text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return text
-
-
-def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: str) -> Evaluator:
-    """
-    Return the evaluator with the files that belong to it; its version is of them, too.
-
-    Args:
-        evaluator: One of its script alone.
-        files: By their paths from the script's folder.
-        where: The script, for messages.
-
-    Raises:
-        EvaluatorError: A name, a file or the sum of them is not accepted.
-    """
-    if not files and evaluator.language == "python":
-        return evaluator
-    refuse_much(len(files), sum(map(len, files.values())), where)
-    texts: dict[str, str] = {}
-    for name in sorted(files):
-        refuse_name(name, where)
-        texts[name] = plain_text(name, files[name], where)
-        if any(f"{name}/" == other[: len(name) + 1] for other in files):
-            raise EvaluatorError(f"{where}: {printable(name)} is a file and a folder; name one of them otherwise")
-    if evaluator.language == "python":
-        from runner.inputs.evaluators.python.signature import parse
-
-        for name, text in texts.items():
-            if name.endswith(".py"):
-                parse(text, name)
-    elif not evaluator.is_inline:
-        from runner.inputs.evaluators.typescript.imports import refuse_lacking  # here: it takes time to import
-
-        refuse_lacking(evaluator.source, texts, where)
-    if not files:
-        return evaluator
-    version = sha256("\0".join((evaluator.version, *chain(*digests_of(texts).items()))).encode()).hexdigest()[:12]
-    return evaluator.model_copy(update={"files": texts, "version": version})
 
 
 def digests_of(files: Mapping[str, str]) -> dict[str, str]:

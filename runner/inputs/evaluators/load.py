@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Mapping
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NoReturn, TypedDict
 
@@ -15,10 +15,17 @@ import templates
 from runner.core.errors import EvaluatorError
 from runner.core.text import CHECK, close_name, describe, printable, suggestion, whole
 from runner.core.types import DialectFailures, Evaluator, Parameter, ParameterSpec
-from runner.inputs.evaluators.evaluator_files import ScriptFolder, own_modules, with_files
+from runner.inputs.evaluators.evaluator_files import (
+    ScriptFolder,
+    digests_of,
+    own_modules,
+    plain_text,
+    refuse_much,
+    refuse_name,
+)
 from runner.inputs.evaluators.header import Header, read_header
 from runner.inputs.evaluators.python.beside import files_beside, refuse_strangers
-from runner.inputs.evaluators.python.signature import Signature
+from runner.inputs.evaluators.python.signature import Signature, parse
 from runner.inputs.evaluators.python_imports import PythonImports
 from runner.inputs.evaluators.script_kind import as_read
 from sandboxes.base import Language
@@ -163,6 +170,41 @@ def _folder_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
     if colon and not os.path.lexists(path) and os.path.isdir(folder) and entry.replace(".", "").isidentifier():
         return Path(folder), entry
     return Path(path), None
+
+
+def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: str) -> Evaluator:
+    """
+    Return the evaluator with the files that belong to it; its version is of them, too.
+
+    Args:
+        evaluator: One of its script alone.
+        files: By their paths from the script's folder.
+        where: The script, for messages.
+
+    Raises:
+        EvaluatorError: A name, a file or the sum of them is not accepted.
+    """
+    if not files and evaluator.language == "python":
+        return evaluator
+    refuse_much(len(files), sum(map(len, files.values())), where)
+    texts: dict[str, str] = {}
+    for name in sorted(files):
+        refuse_name(name, where)
+        texts[name] = plain_text(name, files[name], where)
+        if any(f"{name}/" == other[: len(name) + 1] for other in files):
+            raise EvaluatorError(f"{where}: {printable(name)} is a file and a folder; name one of them otherwise")
+    if evaluator.language == "python":
+        for name, text in texts.items():
+            if name.endswith(".py"):
+                parse(text, name)
+    elif not evaluator.is_inline:
+        from runner.inputs.evaluators.typescript.imports import refuse_lacking  # here: it takes time to import
+
+        refuse_lacking(evaluator.source, texts, where)
+    if not files:
+        return evaluator
+    version = sha256("\0".join((evaluator.version, *chain(*digests_of(texts).items()))).encode()).hexdigest()[:12]
+    return evaluator.model_copy(update={"files": texts, "version": version})
 
 
 def parse_evaluator(

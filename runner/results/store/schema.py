@@ -64,7 +64,7 @@ class Moment(TypeDecorator[datetime]):
         return datetime.fromtimestamp(value / 1_000_000, UTC)
 
 
-class Files(TypeDecorator[dict[str, str]]):
+class FilesColumn(TypeDecorator[dict[str, str]]):
     """Files by their names, as JSON; nothing where there are none."""
 
     impl = Text
@@ -101,7 +101,7 @@ versions = Table(
     Column("dialect_failures", KeyColumn(16), nullable=False, server_default="failed"),
     Column("asked_dialect", KeyColumn(64)),
     Column("asked_entry", KeyColumn(200)),
-    Column("files", Files),
+    Column("files", FilesColumn),
 )
 datasets = Table(
     "datasets",

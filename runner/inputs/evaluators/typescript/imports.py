@@ -149,7 +149,7 @@ class _Rewriter:
         return data.decode()
 
 
-def addressed(source: str, files: Mapping[str, str], where: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def with_addresses(source: str, files: Mapping[str, str], where: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """
     Return a program and its files as Deno's sandbox loads them: each file after those that it imports.
 

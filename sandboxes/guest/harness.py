@@ -137,14 +137,14 @@ class ScriptFiles:
         exec(compile(source, shown, "exec", dont_inherit=True), module.__dict__)
 
     def get_data(self, path: str) -> bytes:
-        """What `pkgutil.get_data` reads."""
+        """Return a file's bytes, as `pkgutil.get_data` reads them."""
         name = self.name_of(path)
         if name not in self.files:
             raise FileNotFoundError(2, "No such file or directory", path)
         return self.files[name].encode()
 
     def name_of(self, path: Any) -> str | None:
-        """The path from the script's folder, of a file or folder; None for one that cannot be there."""
+        """Return the path from the script's folder, of a file or folder; None for one that cannot be there."""
         import os
 
         try:
@@ -169,7 +169,7 @@ class ScriptFiles:
         return "/".join(parts)
 
     def names_in(self, folder: str) -> list[str]:
-        """What there is in a folder, by name."""
+        """Return what there is in a folder, by name."""
         start = f"{folder}/" if folder else ""
         return sorted(
             {name[len(start) :].partition("/")[0] for name in self.files if name.startswith(start) and name != start}

@@ -201,12 +201,12 @@ def test_a_generic_name_or_a_standard_module_is_not_installed(package: str, why:
         choose(read_evaluator("s.py"), script="s.py")
 
 
-@pytest.mark.parametrize("name", ["textnorm", "utils", "./textnorm"])
-def test_a_typescript_script_that_imports_a_file_is_told_to_copy_it(name: str) -> None:
+@pytest.mark.parametrize("name", ["textnorm", "utils", "file:textnorm.ts"])
+def test_a_typescript_script_that_imports_a_file_by_a_bare_name_is_told_how(name: str) -> None:
     pytest.importorskip("tree_sitter_typescript")
     Path("textnorm.ts").write_text("export const norm = 1;\n")
     Path("s.ts").write_text(f"import {{ norm }} from '{name}';\nexport function evaluate() {{ return norm; }}\n")
-    with pytest.raises(EvaluatorError, match=r"^s\.ts:1: an evaluator is one file; copy what it needs of"):
+    with pytest.raises(EvaluatorError, match=r'^s\.ts:1: .* is no file of the script\'s folder: write it as "\./NAME"'):
         read_evaluator("s.ts")
 
 

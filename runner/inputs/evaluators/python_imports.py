@@ -59,7 +59,7 @@ class PythonImports:
             self._follow(text, name.rpartition("/")[0], name)
 
     def follow_taken(self) -> None:
-        """The same for modules that the header names."""
+        """Take what the modules import that the header names, as `follow` does."""
         self._waiting += [(name, text) for name, text in self._folder.files.items() if name.endswith(".py")]
         while self._waiting:
             name, text = self._waiting.pop()

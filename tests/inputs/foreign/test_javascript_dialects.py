@@ -257,7 +257,7 @@ def test_what_a_script_cannot_have_is_named() -> None:
         parse_evaluator(text, "checks.cjs", language="typescript")
     for name, why in (
         ("lodash", "npm packages and other modules are not available .* copy the scoring function alone"),
-        ("./helper", "a script is one file, so copy what it needs of that one"),
+        ("./helper", "goes with it if `import` names it"),
         ("node:child_process", "scripts in a sandbox have no child_process; the modules of Node that are available"),
         ("timers", "it is not there; the modules of Node"),
         ("fs", "scripts in a sandbox have no fs; .*; where another is used .* copy the scoring function alone"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CODE = (".ts", ".js", ".mjs")
 _ENDINGS = ("", ".ts", ".js", ".mjs", ".json", "/index.ts", "/index.js")
-_DYNAMIC = re.compile(r"""\bimport\s*\(\s*(["'])(\.\.?/[^"'\\\n]{1,200})\1""")
+_DYNAMIC = re.compile(r"""\bimport\s*\(\s*(["'])(\.\.?/[^"'\\\n]{1,200})\1(?=\s*[,)])""")
 _RELATIVE = re.compile(r"""["']\.\.?/""")
 _PLACE = "evalcell-file:"
 """What stands in place of a file's name until the sandbox knows its address."""

@@ -198,7 +198,7 @@ def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: st
             if name.endswith(".py"):
                 parse(text, name)
     elif not evaluator.is_inline:
-        from runner.inputs.evaluators.typescript.imports import refuse_lacking  # here: it takes time to import
+        from runner.inputs.evaluators.typescript.bundle import refuse_lacking  # here: it takes time to import
 
         refuse_lacking(evaluator.source, texts, where)
     if not files:

@@ -25,9 +25,9 @@ def _with_files(script: Script, evaluator: Evaluator) -> Script:
         return script
     if evaluator.language == "python":
         return script._replace(files=tuple(evaluator.files.items()))
-    from runner.inputs.evaluators.typescript.imports import with_addresses  # here: it takes time to import
+    from runner.inputs.evaluators.typescript.bundle import bundle  # here: it takes time to import
 
-    source, files = with_addresses(script.source, evaluator.files, evaluator.name)
+    source, files = bundle(script.source, evaluator.files, evaluator.name)
     return script._replace(source=source, files=files)
 
 

@@ -73,12 +73,12 @@ function tell(kind, place, seconds, text) {
 tell(HELLO, 0, 0, Deno.version.deno);
 /** @type {Setting} */
 const { source, entrypoint, boot, seed, files } = JSON.parse((await texts())[0]);
-const [language, code] = await withoutTypes(source);
-/** @type {[string, string, string][]} */
-const modules = []; // name, language and code, each after those that it imports
-for (const [name, text] of files) {
-  modules.push([name, ...(name.endsWith(".ts") ? await withoutTypes(text) : /** @type {[string, string]} */ (["javascript", text]))]);
-}
+const parts = [source, ...files.map(([, text]) => text)];
+const [language, code] = await withoutTypes(parts.join("\n"));
+const ends = parts.map((text) => text.split(/\r\n|[\n\r\u2028\u2029]/).length);
+for (let at = 1; at < ends.length; at++) ends[at] += ends[at - 1];
+/** The name of each file in the module, its first line and its last. @type {[string, number, number][]} */
+const places = files.map(([name], at) => [name, ends[at] + 1, ends[at + 1]]);
 
 /**
  * The script as JavaScript, with blanks where its types were; as it is, where more than types would have to go.
@@ -117,9 +117,7 @@ class Held {
   /** @type {(message: Told) => void} */
   #heard = () => {};
   // Of its own: a script may revoke them, and they are the process's.
-  /** @type {[string, string][]} */
-  #names = []; // address and name of each file
-  #script = this.#address(language, code);
+  #script = URL.createObjectURL(new Blob([code], { type: `application/${language}` }));
   #boot = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
 
   constructor() {
@@ -139,30 +137,11 @@ class Held {
     this.#worker.postMessage(port2, [port2]);
   }
 
-  /**
-   * The address of a module whose imports of files are those of this Worker.
-   * @param {string} language @param {string} code @returns {string}
-   */
-  #address(language, code) {
-    if (modules.length) {
-      for (const [name, own, text] of modules.slice(this.#names.length)) {
-        this.#names.push([this.#blob(own, text), name]);
-      }
-    }
-    return this.#blob(language, code);
-  }
-
-  /** @param {string} language @param {string} code @returns {string} */
-  #blob(language, code) {
-    const text = modules.length ? code.replace(/evalcell-file:(\d+)/g, (all, at) => this.#names[at]?.[0] ?? all) : code;
-    return URL.createObjectURL(new Blob([text], { type: `application/${language}` }));
-  }
-
   /** @returns {Promise<Told>} */
   load() {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: this.#script, entrypoint, seed, names: this.#names });
+      this.#port.postMessage({ source: this.#script, entrypoint, seed, places });
     });
   }
 
@@ -179,7 +158,7 @@ class Held {
     this.#heard = () => {};
     this.#port.close();
     this.#worker.terminate();
-    for (const [address] of [...this.#names, [this.#script]]) URL.revokeObjectURL(address);
+    URL.revokeObjectURL(this.#script);
     URL.revokeObjectURL(this.#boot);
   }
 }

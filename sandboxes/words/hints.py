@@ -178,12 +178,15 @@ def _file(match: re.Match[str], failure: Failure, place: Place) -> str | None:
         return str(_WRITE[place.kind])
     if len(path) > _MOST or "'" in path or not path.rstrip("/.") or path.endswith("/"):
         return f"a script sees no folders of yours; {ours}each file that it reads: {_FILES}"
-    name = _variable_of(path)
+    name, header = _variable_of(path), ""
     if path.startswith("/") and path.split("/")[1] not in _ROOTS:  # made of `__file__`, which says nothing of yours
         path = f"PATH/{path.rpartition('/')[2]}"
+    if not path.startswith(("/", "..")):
+        beside = path.removeprefix("PATH/").removeprefix("./")
+        header = f'; text beside the script goes with it if its header says so: files = ["{beside}"]'
     return (
         f"a script sees none of your files; {ours}{Setting('sandbox.files', {name: path})}, "
-        f'and open os.environ["{name}"]'
+        f'and open os.environ["{name}"]{header}'
     )
 
 

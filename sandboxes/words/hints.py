@@ -420,7 +420,8 @@ _NO_LOCKS = "only tier A has what locks between processes need; use threads, as 
 _NO_TMP = "this tier of the sandbox has no folder to write to: keep it in memory, as in io.StringIO() or io.BytesIO()"
 _MANY = "a call has 48 processes and threads at most, and where the machine cannot count them no processes; start fewer"
 _NO_FILES = (
-    "a TypeScript script reads and writes no files: put the text into a column or the script, or write it in Python"
+    "a TypeScript script reads and writes no files: import text or JSON that lies beside it, "
+    'import text from "./words.txt", or put it into a column'
 )
 _DENO_FILES = (
     "read|write|open|make|stat|lstat|remove|copy|mkdir|rename|truncate|create|realPath|chdir|symlink|link|watchFs"
@@ -530,7 +531,9 @@ _ROWS = (
     # JavaScript and TypeScript.
     _Row("deno", r"TypeError: Fetch failed|NotCapable: Requires net access", _no_network),
     _Row(
-        "deno", r"TypeError: Invalid URL: '\S*' with base 'blob:|NotCapable: Requires (?:read|write) access", _NO_FILES
+        "deno",
+        r"TypeError: Invalid URL: '\S*' with base '(?:blob:|evaluator)|NotCapable: Requires (?:read|write) access",
+        _NO_FILES,
     ),
     _Row("deno", rf"TypeError: Deno\.(?:{_DENO_FILES})\w* is not a", _NO_FILES),
     _Row("deno", r"TypeError: Deno\.(?:connect|resolveDns|startTls)\w* is not a", _no_network),

@@ -129,12 +129,15 @@ const Map = class Own {};
 export { last } from "./a.ts";
 export * from "./anon.ts";
 const { late } = await import("./late.mjs");
+const { hello } = await import("./lang/" + "en.ts");
 export async function evaluate({ output }: { output: string }) {
   const lang = await import(`./lang/${output}.ts`);
   return [
     all.doubled(2), all.p, all.r, all.rest, all.last, new all.D().x, all.pp, all.inc(), all.inc(),
     Object.keys(all.types), all.basename("/x/y"), mine, five(), m, base("/q/z"), words, old === require("./old.cjs"),
-    t, late, lang.hello, require("./w.json").a, Object.keys(await import("./late.mjs")), typeof Map, output,
+    t, late, lang.hello === hello ? hello : 0, require("./w.json").a, Object.keys(await import("./late.mjs")),
+    typeof Map,
+    output,
   ];
 }
 """

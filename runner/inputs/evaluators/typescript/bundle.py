@@ -48,7 +48,8 @@ async function evalcell$import(file) {
 }
 async function evalcell$any(folder, name) {
   const place = /^\\.\\.?\\//.test(name) ? new URL(name, `file:///${folder}/`).pathname.slice(1) : "";
-  const file = Object.hasOwn(evalcell$files, place) ? evalcell$files[place] : null;
+  const files = evalcell$files();
+  const file = Object.hasOwn(files, place) ? files[place] : null;
   return file ? await file() : import(name);
 }
 """
@@ -97,7 +98,7 @@ class _Bundle:
         made = [(name, self._function(name)) for name in self.numbers]
         table = ",".join(f"{json.dumps(name)}:{self.function(name)}" for name in self.numbers)
         program = self.main.program()
-        glue = f"{_GLUE}const evalcell$files = {{{table}}};\n{''.join(self.imports)}"
+        glue = f"{_GLUE}function evalcell$files() {{\n  return {{{table}}};\n}}\n{''.join(self.imports)}"
         return program, (*made, ("", glue))
 
     def function(self, name: str) -> str:

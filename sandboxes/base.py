@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from sandboxes.groups import each
@@ -185,13 +185,16 @@ class Sandbox(ABC):
             SandboxError: The sandbox itself failed.
         """
 
-    async def problems(self, source: str, seconds: float = 60) -> list[Problem] | None:
+    async def problems(
+        self, source: str, seconds: float = 60, files: Mapping[str, str] | None = None
+    ) -> list[Problem] | None:
         """
         Check a script with a compiler, for example its types, without running it. The sandbox must be open.
 
         Args:
             source: The script's text.
             seconds: The time that it may take.
+            files: Those that belong to it, by their paths from its folder.
 
         Returns:
             What is wrong. None: this backend has no such check.

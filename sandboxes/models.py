@@ -121,6 +121,8 @@ class Script(NamedTuple):
     """The function's name. In TypeScript it is an export, or the default export if there is none of that name."""
     author: str | None = None
     """The part of `source` that others wrote, if that is not all of it."""
+    files: tuple[tuple[str, str], ...] = ()
+    """The files that belong to it, each with its path from the script's folder and its text: modules, and data."""
 
 
 class Call(Record):

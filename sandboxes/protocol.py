@@ -83,7 +83,9 @@ def bounds(limits: Limits) -> CallBounds:
 
 def load_request(script: Script, limits: Limits) -> bytes:
     """Return the request to load a script."""
-    body = {"source": script.source, "entrypoint": script.entrypoint}
+    body: dict[str, Any] = {"source": script.source, "entrypoint": script.entrypoint}
+    if script.files:
+        body = {"files": dict(script.files)} | body  # first: a process looks for them before it reads the rest
     return _write(body | {"seed": 0, "output": limits.output, "flood": limits.flood}).encode()
 
 

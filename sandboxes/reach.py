@@ -72,7 +72,9 @@ def reach(script: Script, isolation: Isolation) -> str:
     """
     if isolation != "call":
         return ""
-    return _reach(script.source if script.author is None else script.author)
+    own = script.source if script.author is None else script.author
+    modules = (text for name, text in script.files if name.endswith(".py"))
+    return next(filter(None, map(_reach, (own, *modules))), "")
 
 
 @functools.lru_cache(64)

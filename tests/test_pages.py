@@ -40,6 +40,7 @@ RUN = [
     "docs/how-to/programs.md",
     "docs/how-to/reports.md",
     "docs/how-to/resume-and-cache.md",
+    "docs/how-to/several-files.md",
     "docs/how-to/store.md",
     "docs/quickstart.md",
     "docs/security.md",

@@ -155,8 +155,14 @@ class Evaluator(Record):
     """The Python versions that its header asks for, such as `>=3.12`."""
     packages: tuple[str, ...] = ()
     """The packages that its header asks for."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """
+    The texts of the files that belong to it, by their paths from the script's folder: `utils/text.py`.
+
+    Modules that it imports from there, and what its header names in `files`. They go wherever it goes.
+    """
     beside: dict[str, str] = Field(default_factory=dict)
-    """Files of the user's that it imports, by the name of the module. They are not taken along."""
+    """Files of the user's that it imports, by the name of the module, and that are not taken along."""
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
     """Output configs by name. A single unnamed one has the empty name."""
     mapping: InputMapping = InputMapping()
@@ -175,7 +181,7 @@ class Evaluator(Record):
     """The entry that somebody asked for. None: it is the header's, or found."""
     version: str
     """
-    The first 12 hex digits of the SHA-256 of the source, and of its dialect if it has one.
+    The first 12 hex digits of the SHA-256 of the source, of its dialect if it has one, and of its files.
 
     The same script has the same version anywhere.
     """

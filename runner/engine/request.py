@@ -32,7 +32,7 @@ from runner.inputs.datasets.shapes import refuse_shapes
 from runner.inputs.datasets.slices import Slice
 from runner.inputs.evaluators.column import Source, needed_column
 from runner.inputs.evaluators.inline import mapped_native
-from runner.inputs.evaluators.load import HowRead, split_entry
+from runner.inputs.evaluators.load import HowRead, in_folder, split_entry
 from runner.inputs.evaluators.mapping import Binding, bind
 from runner.inputs.evaluators.python.at_load import download_notes, refuse_training
 from runner.inputs.evaluators.python.file_search import file_notes
@@ -156,7 +156,10 @@ class PreparedRun:
     def inputs(self) -> list[str]:
         """The paths of all files that the run reads."""
         named, dataset = self.request.evaluator, self.dataset
-        script = [named] if isinstance(named, str) and is_path(named) else []
+        script: list[str] = []
+        if isinstance(named, str) and is_path(named):
+            path = in_folder(split_entry(named)[0])
+            script = [str(path), *(str(path.parent / file) for file in self.evaluator.files)]
         rows = [dataset] if dataset is not None and dataset != "-" else []
         return [*script, *rows, *self.sandbox.config.files.values()]
 

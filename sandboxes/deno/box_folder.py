@@ -33,9 +33,10 @@ class Folder:
             for name in pipes:
                 os.mkfifo(self.path / name)
             for name, text in (files or {}).items():
+                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                 (self.path / name).write_bytes(text.encode("utf-8", "surrogatepass"))
-            for path in (self.path, *self.path.iterdir()):
-                path.chmod(0o700 if path == self.path else 0o600)  # whatever the umask
+            for path in (self.path, *self.path.rglob("*")):
+                path.chmod(0o700 if path.is_dir() else 0o600)  # whatever the umask
         except BaseException:
             self.remove()
             raise
@@ -43,7 +44,7 @@ class Folder:
     def give(self, uid: int | None) -> None:
         """Give the folder to the user that Deno will run as."""
         if uid is not None:
-            for path in (*self.path.iterdir(), self.path):
+            for path in (*self.path.rglob("*"), self.path):
                 os.chown(path, uid, uid)
 
     def remove(self) -> None:

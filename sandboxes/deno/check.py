@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 
 from sandboxes.base import MB, Problem
 from sandboxes.boxes.launch import GUEST, BoxSetup, Tier
@@ -31,7 +32,7 @@ _OPTIONS = {"compilerOptions": {"strict": True, "noImplicitAny": False, "types":
 _AMBIENT = GUEST / "deno" / "evalcell.d.ts"
 _PROBLEM = re.compile(
     r"^TS(?P<number>\d+) \[ERROR\]: *(?P<message>.*)\n(?P<rest>(?:(?!TS\d+ \[ERROR\]).*\n)*?)"
-    r" *at file:///\S*/" + re.escape(_SCRIPT) + r":(?P<line>\d+):(?P<column>\d+)",
+    r" *at (?P<place>file:///\S*/(?P<file>[^/\s]+)):(?P<line>\d+):(?P<column>\d+)",
     re.M,
 )
 _FAILED = re.compile(r"^error: (?!Type checking failed)(.*)", re.M)
@@ -40,8 +41,10 @@ _FAILED = re.compile(r"^error: (?!Type checking failed)(.*)", re.M)
 class TypeCheckBox(FolderBox):
     """A box in which one script is checked."""
 
-    def __init__(self, tier: Tier, setup: BoxSetup, bwrap: str | None, source: str) -> None:
-        files = {_SCRIPT: source, "deno.json": json.dumps(_OPTIONS), "evalcell.d.ts": _AMBIENT.read_text("utf-8")}
+    def __init__(self, tier: Tier, setup: BoxSetup, bwrap: str | None, source: str, others: Mapping[str, str]) -> None:
+        self._others = [name for name in others if name not in (_SCRIPT, "deno.json", "evalcell.d.ts")]
+        files = {name: others[name] for name in self._others}
+        files |= {_SCRIPT: source, "deno.json": json.dumps(_OPTIONS), "evalcell.d.ts": _AMBIENT.read_text("utf-8")}
         super().__init__(tier, setup, bwrap, Folder(files=files))
 
     async def problems(self, seconds: float) -> list[Problem]:
@@ -71,7 +74,7 @@ class TypeCheckBox(FolderBox):
                     pass
             if (heard := self.message()) is not None:
                 raise SandboxLostError(f"Deno did not start: {heard[0].get('failed')}")
-            return parse_problems(printed.cut()[0].decode("utf-8", "replace"))
+            return parse_problems(printed.cut()[0].decode("utf-8", "replace"), self._others)
         except BoxFailure as e:
             raise SandboxLostError(f"the type check could not be started: {e}") from e
         finally:
@@ -80,11 +83,20 @@ class TypeCheckBox(FolderBox):
             await self.close()
 
 
-def parse_problems(output: str) -> list[Problem]:
-    """Parse the output of `deno check`; at most `MOST` problems."""
+def parse_problems(output: str, others: Sequence[str] = ()) -> list[Problem]:
+    """
+    Parse the output of `deno check`; at most `MOST` problems.
+
+    One in another file of the script's, of these names, has its place in its message.
+    """
     found = []
     for match in list(_PROBLEM.finditer(output))[:MOST]:
         message = f"{match['message'].strip()} (TS{match['number']})"
+        if match["file"] != _SCRIPT:
+            file = next((name for name in others if match["place"].endswith(f"/{name}")), match["file"])
+            message = f"{file}:{match['line']}:{match['column']}: {message}"
+            found.append(Problem(line=1, column=1, message=clean(message, 1000)))
+            continue
         found.append(Problem(line=int(match["line"]), column=int(match["column"]), message=clean(message, 1000)))
     if not found and (failed := _FAILED.search(output)):
         found.append(Problem(line=1, column=1, message=clean(failed[1], 1000)))

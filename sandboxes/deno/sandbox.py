@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sandboxes.base import Call, Capabilities, Execution, Limits, Problem
@@ -76,12 +77,12 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         """Return the execution, with a next step if an import failed."""
         return explain(super().execution(raw, limits, entrypoint, loading))
 
-    async def problems(self, source: str, seconds: float = 60) -> list[Problem]:
+    async def problems(self, source: str, seconds: float = 60, files: Mapping[str, str] | None = None) -> list[Problem]:
         """Return the script's type errors, by strict rules."""
         if self._active is None:
             raise SandboxError("the deno sandbox is not open; use it as `async with sandbox:`")
         setup = await asyncio.to_thread(_guest_files)
-        box = TypeCheckBox(self._active.tier, setup, self._active.bwrap, source)
+        box = TypeCheckBox(self._active.tier, setup, self._active.bwrap, source, files or {})
         try:
             await box.start(START)
         except BoxError as e:

@@ -55,9 +55,11 @@ class Function:
         self.name, self.body = name, body
 
 
-def load(source: str, entrypoint: str) -> Function:
+def load(source: str, entrypoint: str, files: dict[str, str] | None = None) -> Function:
     """
     Execute a script as the module `evaluator` and return its function of that name.
+
+    `files` are those that belong to it, as `carry` takes them.
 
     Raises:
         NameError: If it defines none.
@@ -66,10 +68,13 @@ def load(source: str, entrypoint: str) -> Function:
     import linecache
 
     traceback_class()  # bound before the script can patch it, and so that no call pays for the import
-    module = ModuleType("evaluator")
+    name = "evaluator" if not files else carry(files)
+    module = ModuleType(name)
+    if files:
+        module.__package__ = _FOLDER
     module.__file__ = SCRIPT
     module.__dict__["__builtins__"] = vars(builtins)  # otherwise it would have ours
-    sys.modules["evaluator"] = module  # dataclasses and typing look a class's module up here
+    sys.modules[name] = module  # dataclasses and typing look a class's module up here
     sys.argv[:] = [SCRIPT]
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
     exec(compile(source, SCRIPT, "exec", dont_inherit=True), module.__dict__)
@@ -79,6 +84,219 @@ def load(source: str, entrypoint: str) -> Function:
     gc.collect()
     gc.freeze()
     return Function(entrypoint, found)
+
+
+class ScriptFiles:
+    """
+    The files that belong to a script: finds its modules, after all others, and opens what lies beside it.
+
+    They are in memory alone. A script reads them by their paths from its folder, which is the current one for it.
+    """
+
+    def __init__(self, files: dict[str, str], main: str) -> None:
+        self.files, self.main = files, main
+        self.folders = {
+            "/".join(parts[:count]) for parts in (name.split("/") for name in files) for count in range(len(parts))
+        }
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
+        from importlib.machinery import ModuleSpec
+
+        loader: Any = self
+        first, _, rest = name.partition(".")
+        place = (rest if first == _FOLDER else name).replace(".", "/")
+        if path is not None and not (path and str(next(iter(path))).startswith(_PLACE)):
+            return None  # in an installed package
+        for file in (f"{place}/__init__.py", f"{place}.py"):
+            if file in self.files:
+                package = file.endswith("/__init__.py")
+                spec = ModuleSpec(name, loader, origin=file, is_package=package)
+                break
+        else:
+            if not place or place not in self.folders:
+                return None
+            package, spec = True, ModuleSpec(name, loader, is_package=True)
+        if package:
+            spec.submodule_search_locations = [_PLACE + place]
+        return spec
+
+    def create_module(self, spec: Any) -> None:
+        return None
+
+    def exec_module(self, module: Any) -> None:
+        file = module.__spec__.origin
+        if file is None:
+            return
+        import linecache
+
+        source = self.files[file]
+        shown = file if file != SCRIPT else f"./{file}"
+        module.__file__ = file
+        module.__dict__["__builtins__"] = vars(builtins)
+        linecache.cache[shown] = (len(source), None, source.splitlines(keepends=True), shown)
+        exec(compile(source, shown, "exec", dont_inherit=True), module.__dict__)
+
+    def get_data(self, path: str) -> bytes:
+        """Return a file's bytes, as `pkgutil.get_data` reads them."""
+        name = self.name_of(path)
+        if name not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[name].encode()
+
+    def name_of(self, path: Any) -> str | None:
+        """Return the path from the script's folder, of a file or folder; None for one that cannot be there."""
+        import os
+
+        try:
+            text = os.fspath(path)
+            if not isinstance(text, str):
+                return None
+            if text.startswith("/"):
+                here = os.getcwd().rstrip("/") + "/"
+                if not text.startswith(here):
+                    return None
+                text = text[len(here) :]
+        except (TypeError, OSError):
+            return None
+        parts: list[str] = []
+        for part in text.split("/"):
+            if part == "..":
+                if not parts:
+                    return None
+                parts.pop()
+            elif part not in ("", "."):
+                parts.append(part)
+        return "/".join(parts)
+
+    def names_in(self, folder: str) -> list[str]:
+        """Return what there is in a folder, by name."""
+        start = f"{folder}/" if folder else ""
+        return sorted(
+            {name[len(start) :].partition("/")[0] for name in self.files if name.startswith(start) and name != start}
+        )
+
+    def overlay(self) -> None:
+        """Have them opened, looked at and listed by their paths, beside what there is."""
+        import io
+        import os
+
+        really_open, really_stat, really_listdir, really_scan = builtins.open, os.stat, os.listdir, os.scandir
+
+        def open(
+            file: Any, mode: str = "r", buffering: int = -1, encoding: Any = None, errors: Any = None,
+            newline: Any = None, closefd: bool = True, opener: Any = None,
+        ) -> Any:  # fmt: skip
+            name = None
+            if opener is None and not isinstance(file, int) and not {*"wax+"} & {*mode}:
+                name = self.name_of(file)
+            if name is None or name not in self.files:
+                return really_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
+            data = io.BytesIO(self.files[name].encode())
+            return data if "b" in mode else io.TextIOWrapper(data, encoding or "utf-8", errors, newline)
+
+        def stat(path: Any, **more: Any) -> Any:
+            name = None if isinstance(path, int) or more.get("dir_fd") is not None else self.name_of(path)
+            if name and name in self.files:
+                return os.stat_result((0o100444, 0, 0, 1, 0, 0, len(self.files[name].encode()), 0, 0, 0))
+            if name and name in self.folders:
+                return os.stat_result((0o40555, 0, 0, 1, 0, 0, 0, 0, 0, 0))
+            return really_stat(path, **more)
+
+        def listdir(path: Any = ".") -> Any:
+            name = None if isinstance(path, int) else self.name_of("." if path is None else path)
+            if name is None or name not in self.folders:
+                return really_listdir(path)
+            return sorted({*self.names_in(name), *(really_listdir(path) if not name else ())})
+
+        def scandir(path: Any = ".") -> Any:
+            path = "." if path is None else path
+            name = None if isinstance(path, int) else self.name_of(path)
+            if name is None or name not in self.folders:
+                return really_scan(path)
+            return _Entries([_Entry(os.path.join(path, each), stat) for each in listdir(path)])
+
+        for named, function in (("stat", stat), ("listdir", listdir), ("scandir", scandir)):
+            setattr(os, named, function)
+        builtins.open = io.open = open
+
+
+class _Entry:
+    """An entry of a folder, as `os.scandir` gives one."""
+
+    def __init__(self, path: str, stat: Callable[..., Any]) -> None:
+        self.path, self.name, self._stat = path, path.rpartition("/")[2], stat
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def stat(self, *, follow_symlinks: bool = True) -> Any:
+        return self._stat(self.path)
+
+    def inode(self) -> int:
+        return 0
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        return bool(self.stat().st_mode & 0o170000 == 0o40000)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return bool(self.stat().st_mode & 0o170000 == 0o100000)
+
+    def is_symlink(self) -> bool:
+        return False
+
+
+class _Entries:
+    """What `os.scandir` returns."""
+
+    def __init__(self, entries: list[_Entry]) -> None:
+        self._left = iter(entries)
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> _Entry:
+        return next(self._left)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        self._left = iter(())
+
+
+_PLACE = "evaluator:"
+_FOLDER = "evaluator_folder"
+"""The package that a script's relative imports are from; not the script itself, whose names they would change."""
+_carried: ScriptFiles | None = None
+
+
+def carry(files: dict[str, str]) -> str:
+    """
+    Make a script's files found, each by its path from the script's folder; return the name of the script's module.
+
+    A module has a name that nothing else here has: what was loaded by it is forgotten.
+    """
+    global _carried
+    tops = {name.partition("/")[0] for name in files}
+    own = {_FOLDER, *(top.removesuffix(".py") for top in tops)} - sys.stdlib_module_names
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
+        del sys.modules[name]
+    folder = sys.modules[_FOLDER] = ModuleType(_FOLDER)
+    folder.__path__ = [_PLACE]
+    if _carried is not None and _carried.files == files:
+        return _carried.main
+    main = "evaluator"
+    while {main, f"{main}.py"} & tops:
+        main += "_"
+    _carried = ScriptFiles(files, main)
+    sys.meta_path[:] = [*(one for one in sys.meta_path if type(one) is not ScriptFiles), _carried]
+    hidden_files.update(("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>"))
+    if any(not name.endswith(".py") for name in files):
+        _carried.overlay()
+    return main
 
 
 def call(

@@ -90,7 +90,7 @@ def _file(text: str) -> str | None:
     if text.lower() == "pyproject.toml":
         return f"is a file, not a package; {LINES}, such as one with the lines of its `dependencies`"
     if _SCRIPT.search(text):
-        own = "a script is one file, so copy what it needs of it into the script"
+        own = "what a script imports of its own folder goes with it, and is named nowhere"
         return f"is a file, not a package; {own}; for packages {LINES}"
     return f"is a file, not a package; {LINES}" if _LIST.search(text) else None
 
@@ -102,8 +102,8 @@ def _no_package(name: str) -> str | None:
         return "is a module of Python's own, which needs no package; leave it out"
     if module in GENERIC:
         return (
-            "means a file of your own, and the package that a registry has by this name is a stranger's: a script is "
-            "one file, so leave it out and copy what the script needs into it"
+            "means a file of your own, and the package that a registry has by this name is a stranger's: leave it out, "
+            "and put the file into the script's folder, whose modules go with the script"
         )
     return None
 

@@ -87,7 +87,9 @@ def module_step(module: str, place: Place = BOX) -> str | None:
     """Return the next step for a module that was not found."""
     from sandboxes.packages import is_own_file, is_unknown, which_package  # here: only a failed import needs it
 
-    top = module.partition(".")[0]
+    top, _, rest = module.partition(".")
+    if top == "evaluator_folder":
+        return one_file(f"there is no `{rest}` in the script's folder")
     if is_own_file(module):
         return one_file(f"`{module}` is a file of your own rather than a package")
     if top in _OF_WINDOWS:
@@ -115,8 +117,8 @@ def unknown(modules: Sequence[str]) -> str:
     """
     names = ", ".join(f"`{name}`" for name in modules)
     return (
-        f"evalcell knows no package that brings {names}: if a file of yours is meant, copy what the script needs of it "
-        f"into the script; if a package is, declare the name that installs it: {Setting('sandbox.packages', ['NAME'])}"
+        f"evalcell knows no package that brings {names}: if a file of yours is meant, put it into the script's "
+        f"folder; if a package is, declare the name that installs it: {Setting('sandbox.packages', ['NAME'])}"
     )
 
 
@@ -127,8 +129,8 @@ def declare(packages: Sequence[str]) -> str:
 
 
 def one_file(why: str) -> str:
-    """Return the next step for a script that imports a file."""
-    return f"{why}: a script is one file, so copy what it needs of it into the script"
+    """Return the next step for a script that imports a file which is not there."""
+    return f"{why}: put it into the script's folder, whose modules go with the script, or copy what is needed into it"
 
 
 _OF_WINDOWS = frozenset(("winreg", "_winreg", "msvcrt", "winsound", "_winapi", "nt", "_overlapped", "msilib"))
@@ -176,12 +178,15 @@ def _file(match: re.Match[str], failure: Failure, place: Place) -> str | None:
         return str(_WRITE[place.kind])
     if len(path) > _MOST or "'" in path or not path.rstrip("/.") or path.endswith("/"):
         return f"a script sees no folders of yours; {ours}each file that it reads: {_FILES}"
-    name = _variable_of(path)
+    name, header = _variable_of(path), ""
     if path.startswith("/") and path.split("/")[1] not in _ROOTS:  # made of `__file__`, which says nothing of yours
         path = f"PATH/{path.rpartition('/')[2]}"
+    if not path.startswith(("/", "..")):
+        beside = path.removeprefix("PATH/").removeprefix("./")
+        header = f'; text beside the script goes with it if its header says so: files = ["{beside}"]'
     return (
         f"a script sees none of your files; {ours}{Setting('sandbox.files', {name: path})}, "
-        f'and open os.environ["{name}"]'
+        f'and open os.environ["{name}"]{header}'
     )
 
 
@@ -415,7 +420,8 @@ _NO_LOCKS = "only tier A has what locks between processes need; use threads, as 
 _NO_TMP = "this tier of the sandbox has no folder to write to: keep it in memory, as in io.StringIO() or io.BytesIO()"
 _MANY = "a call has 48 processes and threads at most, and where the machine cannot count them no processes; start fewer"
 _NO_FILES = (
-    "a TypeScript script reads and writes no files: put the text into a column or the script, or write it in Python"
+    "a TypeScript script reads and writes no files: import text or JSON that lies beside it, "
+    'import text from "./words.txt", or put it into a column'
 )
 _DENO_FILES = (
     "read|write|open|make|stat|lstat|remove|copy|mkdir|rename|truncate|create|realPath|chdir|symlink|link|watchFs"
@@ -525,7 +531,9 @@ _ROWS = (
     # JavaScript and TypeScript.
     _Row("deno", r"TypeError: Fetch failed|NotCapable: Requires net access", _no_network),
     _Row(
-        "deno", r"TypeError: Invalid URL: '\S*' with base 'blob:|NotCapable: Requires (?:read|write) access", _NO_FILES
+        "deno",
+        r"TypeError: Invalid URL: '\S*' with base '(?:blob:|evaluator)|NotCapable: Requires (?:read|write) access",
+        _NO_FILES,
     ),
     _Row("deno", rf"TypeError: Deno\.(?:{_DENO_FILES})\w* is not a", _NO_FILES),
     _Row("deno", r"TypeError: Deno\.(?:connect|resolveDns|startTls)\w* is not a", _no_network),

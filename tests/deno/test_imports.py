@@ -69,7 +69,7 @@ def is_foreign(found: Execution) -> None:
     assert found.error is not None
     assert (found.status, found.error.type) == ("error", "TypeError")
     assert found.error.hint is not None
-    beside = "a script is one file, so copy what it needs of that one into the script"
+    beside = "a file of the script's folder goes with it if `import` or the header's `files` names it"
     assert found.error.hint == beside or "not available to TypeScript" in found.error.hint
     assert "--allow" not in found.error.message
 

@@ -1,4 +1,4 @@
-"""Files beside a script: they are not taken along, and never is a package of their names proposed or installed."""
+"""Files that a script imports and that stay behind are told; no package of their names is proposed or installed."""
 
 from __future__ import annotations
 
@@ -34,23 +34,34 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("sandbox", ["wasm", "process"])
 @pytest.mark.parametrize(
-    ("line", "file"),
+    ("line", "file", "why"),
     [
-        ("from textnorm import norm", "textnorm.py"),
-        ("import os, textnorm as t\nnorm = t.norm", "textnorm.py"),
-        ("import importlib\nnorm = importlib.import_module('textnorm').norm", "textnorm.py"),
-        ("from pack.inner import norm", "pack/"),
+        ("from speedup import norm", "speedup.cpython-311-x86_64-linux-gnu.so", "as it is compiled"),
+        ("from linked import norm", "../common/textnorm.py", "as it is outside of the script's folder"),
+        (
+            "import importlib\nnorm = importlib.import_module('linked').norm",
+            "../common/textnorm.py",
+            "as it is outside",
+        ),
     ],
 )
-def test_the_message_names_the_file_and_no_package(sandbox: str, line: str, file: str) -> None:
-    Path("s.py").write_text(f"{line}\n\n{SAME}")
-    (result,) = evaluate("s.py", ROWS, sandbox=sandbox).results
+def test_the_message_names_the_file_and_no_package(here: Path, sandbox: str, line: str, file: str, why: str) -> None:
+    (here / "own").mkdir()
+    (here / "common").mkdir()
+    Path("common/textnorm.py").write_text("def norm(text): return text\n")
+    Path("own/speedup.cpython-311-x86_64-linux-gnu.so").write_bytes(b"\x7fELF")
+    Path("own/linked.py").symlink_to("../common/textnorm.py")
+    Path("own/s.py").write_text(f"{line}\n\n{SAME}")
+    (result,) = evaluate("own/s.py", ROWS, sandbox=sandbox).results
     assert result.error is not None
-    assert f"{file} beside the script is not taken along" in result.error.message
+    assert f"{file}" in result.error.message
+    assert f"not taken along, {why}" in result.error.message
     assert "dependencies" not in result.error.message
 
 
-def test_check_and_run_say_so_and_propose_nothing() -> None:
+def test_check_and_run_say_so_and_propose_nothing(here: Path) -> None:
+    Path("textnorm.py").rename("../textnorm.py")
+    Path("textnorm.py").symlink_to("../textnorm.py")
     Path("s.py").write_text(f"from textnorm import norm\n\n{SAME}")
     write_rows(Path("rows.jsonl"), ROWS)
     for words in (("check", "s.py"), ("check", "s.py", "rows.jsonl"), ("run", "s.py", "rows.jsonl")):
@@ -73,10 +84,14 @@ def test_a_generic_name_means_a_file_wherever_it_lies(module: str, sandbox: str)
 
 
 def test_a_relative_import_means_a_file() -> None:
-    Path("s.py").write_text(f"from .textnorm import norm\n\n{SAME}")
+    Path("s.py").write_text(f"from .missing import norm\n\n{SAME}")
     (result,) = evaluate("s.py", ROWS).results
     assert result.error is not None
     assert "a relative import means a file beside the script" in result.error.message
+    Path("s.py").write_text(f"import textnorm\nfrom .missing import norm\n\n{SAME}")
+    (result,) = evaluate("s.py", ROWS).results
+    assert result.error is not None
+    assert "(line 2); there is no `missing` in the script's folder: put it into" in result.error.message
 
 
 def test_a_package_proposed_is_one_that_is_no_file() -> None:
@@ -128,7 +143,9 @@ def test_the_root_of_a_repository_is_looked_for_above_the_current_folder(
     monkeypatch.chdir(deep)
     (result,) = evaluate("s.py", ROWS).results
     assert result.error is not None
-    assert "../../../verl/ is not taken along: copy what the script needs of it" in result.error.message
+    assert (
+        "../../../verl/ is not taken along, as it is outside of the script's folder: put a copy" in result.error.message
+    )
     assert "dependencies" not in result.error.message
 
 
@@ -186,12 +203,12 @@ def test_a_generic_name_or_a_standard_module_is_not_installed(package: str, why:
         choose(read_evaluator("s.py"), script="s.py")
 
 
-@pytest.mark.parametrize("name", ["textnorm", "utils", "./textnorm"])
-def test_a_typescript_script_that_imports_a_file_is_told_to_copy_it(name: str) -> None:
+@pytest.mark.parametrize("name", ["textnorm", "utils", "file:textnorm.ts"])
+def test_a_typescript_script_that_imports_a_file_by_a_bare_name_is_told_how(name: str) -> None:
     pytest.importorskip("tree_sitter_typescript")
     Path("textnorm.ts").write_text("export const norm = 1;\n")
     Path("s.ts").write_text(f"import {{ norm }} from '{name}';\nexport function evaluate() {{ return norm; }}\n")
-    with pytest.raises(EvaluatorError, match=r"^s\.ts:1: an evaluator is one file; copy what it needs of"):
+    with pytest.raises(EvaluatorError, match=r'^s\.ts:1: .* is no file of the script\'s folder: write it as "\./NAME"'):
         read_evaluator("s.ts")
 
 
@@ -352,7 +369,9 @@ def test_a_name_that_is_not_known_is_never_proposed_as_a_package(sandbox: str) -
     told = result.error.message
     assert "or give --with numpy;" in told
     assert "--with rewards" not in told
-    assert "knows no package that brings `rewards`: if a file of yours is meant, copy what the script needs" in told
+    assert (
+        "knows no package that brings `rewards`: if a file of yours is meant, put it into the script's folder" in told
+    )
     assert told.endswith("if a package is, declare the name that installs it: --with NAME")
 
 
@@ -374,7 +393,7 @@ def test_each_module_that_is_not_known_is_told_whichever_is_missed_first() -> No
 )
 def test_a_file_is_told_before_packages(line: str, file: str) -> None:
     told = step(f"import numpy\nimport sympy\n{line}", "numpy")
-    assert told.startswith(f"of files of your own ({file}) nothing is taken along: a script is one file, so copy")
+    assert told.startswith(f"files of your own ({file}) are not there: put it into the script's folder, whose modules")
     assert told.endswith('to the script\'s header, or give SandboxConfig(packages=["numpy", "sympy"])')
 
 

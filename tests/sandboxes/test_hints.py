@@ -198,7 +198,7 @@ def test_deno_names_the_way_for_each(tmp_path: Path) -> None:
         "global.x": "write globalThis",
         "document.title": "there is no page",
         "(() => { throw new Error('OPENAI_API_KEY is not set') })()": "make `OPENAI_API_KEY` a parameter of its",
-        "import('./helper' + '.ts')": "copy what it needs of that one",
+        "import('./helper' + '.ts')": "`import` or the header's `files` names it",
     }
     source = "const eachOf: any = [" + ", ".join(f"async () => {body}" for body in tries) + "];\n"
     source += "export const evaluate = ({ output }: any) => eachOf[output]();\n"
@@ -285,7 +285,7 @@ def test_a_script_that_ends_where_a_file_is_not_there_is_told_of_the_file(tmp_pa
 def test_a_private_module_may_be_a_file_of_the_user(place: Place, module: str) -> None:
     step = next_step(Failure("ModuleNotFoundError", f"No module named '{module}'", missing=module), place)
     assert step is not None
-    assert "if a file of yours is meant, copy what the script needs of it" in step
+    assert "if a file of yours is meant, put it into the script's folder" in step
 
 
 def test_what_psutil_looks_for_is_not_there(tmp_path: Path) -> None:

@@ -27,10 +27,11 @@ _MESSAGE = 400  # characters of an error's message that a result keeps, and of a
 _OF_TOOL = re.compile(r"a value of the type (\w+)\.(\w+)")
 _ADVICE = 2000  # of our own messages, which end with the next step
 _NO_SCORE = ScoreTuple(None, None, None)
-_PYTHON_FRAME = re.compile(r'File "[^"\n]*\bevaluator\b[^"\n]*", line (\d+)')
+_PYTHON_FRAME = re.compile(r'File "([^"\n]*)", line (\d+)')
+_SCRIPT_FILE = re.compile(r"\bevaluator\b")
 _PLACE = re.compile(r" \(evaluator\.py, line \d+\)$")
 """What Python adds to an error of syntax, and its traceback says too."""
-_TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?evaluator\.ts:(\d+):\d+\)?$", re.MULTILINE)
+_TYPESCRIPT_FRAME = re.compile(r"^ +at (?:[^\n]* \()?([^\s():]+):(\d+):\d+\)?$", re.MULTILINE)
 
 
 class ErrorPlace(Protocol):
@@ -181,7 +182,7 @@ def error_text(
     text = _line(_PLACE.sub("", error.message))
     if status == "error":
         text = f"{_line(error.type)}: {text}" if text else _line(error.type)
-        text += _line_in(error.traceback)
+        text += _line_in(error.traceback, evaluator.files)
     text = text or _line(error.type)
     hint = hint or next_step(error, evaluator, packages)
     if status == "no_result" and "cannot hold (tuple)" in text:
@@ -197,10 +198,15 @@ def error_text(
     return f"{text.rstrip('.')}; {_line(hint, _ADVICE)}" if hint else text
 
 
-def _line_in(traceback: str) -> str:
-    """The line where the script raised. Python's innermost frame comes last, JavaScript's first."""
-    frames = _PYTHON_FRAME.findall(traceback)[-1:] or _TYPESCRIPT_FRAME.findall(traceback)[:1]
-    return f" (line {frames[0]})" if frames else ""
+def _line_in(traceback: str, files: Mapping[str, str]) -> str:
+    """The line where the script raised, or a file of it. Python's innermost frame comes last, JavaScript's first."""
+    frames = [*_PYTHON_FRAME.findall(traceback)][::-1] or _TYPESCRIPT_FRAME.findall(traceback)
+    for file, line in frames:
+        if file in files:
+            return f" ({file}, line {line})"
+        if _SCRIPT_FILE.search(file):
+            return f" (line {line})"
+    return ""
 
 
 def _line(text: str, limit: int = _MESSAGE) -> str:

@@ -34,7 +34,7 @@ NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
 _START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
 _MISSPELLED = frozenset({"#///script", "#//script", "##///script", "/////script", "////script", "///script"})
 """A first line without white space and capital letters, in both languages."""
-_KEYS = ("description", "output", "outputs", "mapping", "parameters", "apart", "dialect", "entry")
+_KEYS = ("description", "output", "outputs", "mapping", "parameters", "apart", "dialect", "entry", "files")
 _KINDS: dict[str, type[OutputConfig]] = {
     "categorical": Categorical,
     "continuous": Continuous,
@@ -54,6 +54,8 @@ class Header(Record):
     apart: bool = False
     dialect: str | None = None
     entry: str | None = None
+    files: tuple[str, ...] = ()
+    """Files and folders in the script's folder that belong to it, besides the modules that it imports."""
 
 
 def read_header(source: str, where: str, language: Language = "python") -> Header:
@@ -156,6 +158,7 @@ class _Reader:
             apart=self._flag("apart", table.get("apart", False)),
             dialect=self._word("dialect", table),
             entry=self._word("entry", table),
+            files=self._files(table.get("files", [])),
         )
 
     def _refuse(self, key: str, why: str) -> NoReturn:
@@ -216,6 +219,11 @@ class _Reader:
             except InvalidRequirement:
                 self._refuse("dependencies", f'{describe(item, 60)} is not a requirement, such as "numpy>=2"')
         return tuple(packages)
+
+    def _files(self, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list) or len(value) > MAX_ENTRIES:
+            self._refuse("files", f'`files` must be a list of at most {MAX_ENTRIES} texts, such as ["words.txt"]')
+        return tuple(self._text_of("files", item) for item in value)
 
     def _word(self, key: str, table: Mapping[str, Any]) -> str | None:
         value = table.get(key)

@@ -37,9 +37,14 @@ def mapped_native(evaluator: Evaluator, mapping: InputMapping) -> Evaluator:
         return evaluator
     try:
         native = parse_evaluator(
-            evaluator.source, evaluator.name, language=evaluator.language, dialect="native", entry=evaluator.entry
+            evaluator.source,
+            evaluator.name,
+            language=evaluator.language,
+            dialect="native",
+            entry=evaluator.entry,
+            files=evaluator.files,
         )
     except EvaluatorError:
         return evaluator
     own = {parameter.name for parameter in native.parameters if parameter.name not in BY_NAME}
-    return native if names & own else evaluator
+    return native.model_copy(update={"beside": evaluator.beside}) if names & own else evaluator

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Mapping
 from hashlib import sha256
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from typing import NoReturn, TypedDict
 
@@ -14,9 +16,18 @@ import templates
 from runner.core.errors import EvaluatorError
 from runner.core.text import CHECK, close_name, describe, printable, suggestion, whole
 from runner.core.types import DialectFailures, Evaluator, Parameter, ParameterSpec
-from runner.inputs.evaluators.header import read_header
+from runner.inputs.evaluators.evaluator_files import (
+    ScriptFolder,
+    digests_of,
+    own_modules,
+    plain_text,
+    refuse_much,
+    refuse_name,
+)
+from runner.inputs.evaluators.header import Header, read_header
 from runner.inputs.evaluators.python.beside import files_beside, refuse_strangers
-from runner.inputs.evaluators.python.signature import Signature
+from runner.inputs.evaluators.python.signature import Signature, parse
+from runner.inputs.evaluators.python_imports import PythonImports
 from runner.inputs.evaluators.script_kind import as_read
 from sandboxes.base import Language
 from sandboxes.host.regular import read_regular
@@ -34,6 +45,7 @@ SCRIPTS: dict[str, Language] = LANGUAGES | dict.fromkeys((".js", ".mjs", ".cjs")
 """Also by those of plain JavaScript, which TypeScript may be."""
 GRADER = ".json"
 """The suffix of a grader of OpenAI, which is no script, and read as one."""
+_SETTINGS = re.compile(rb"^(?:#|//) \[tool\.evalcell", re.MULTILINE)
 _ENTRY = re.compile(r"(.+\.(?:py|ts|js|mjs|cjs|json)):([\w$]+(?:\.[\w$-]+)*)", re.IGNORECASE | re.DOTALL)
 _REFUSED = {
     ".mts": "; rename it to *.ts",
@@ -78,6 +90,7 @@ def read_evaluator(
         ['output', 'reference']
     """
     path, own = split_entry(path)
+    folder, path = path, in_folder(path)
     where = printable(whole(str(path)))
     suffix = path.suffix.lower()
     if suffix not in SCRIPTS and suffix != GRADER:
@@ -85,12 +98,36 @@ def read_evaluator(
     entry = entry or (None if suffix == GRADER else own)
     how = how_named(path.name, HowRead(dialect=dialect, entry=entry, failures=failures))
     language = SCRIPTS.get(suffix, "python")
-    evaluator = parse_evaluator(_read(path, where), whole(path.stem), where, language=language, **how)
-    beside = files_beside(path, evaluator.source) if language == "python" and suffix != GRADER else {}
-    if not beside:
-        return evaluator
-    refuse_strangers(evaluator.packages, beside, f"{where}, `dependencies`", path.parent)
-    return evaluator.model_copy(update={"beside": beside})
+    named = whole(path.stem if folder == path else folder.resolve().name)
+    evaluator, header = _parse(_read(path, where), named, where, language=language, **how)
+    return evaluator if suffix == GRADER else _with_folder(evaluator, header, path, where)
+
+
+def _with_folder(evaluator: Evaluator, header: Header, path: Path, where: str) -> Evaluator:
+    """Return the evaluator with what belongs to it of its folder, and what it imports that stays behind."""
+    folder = ScriptFolder(path.parent, where)
+    for name in header.files:
+        folder.take_named(name)
+    if evaluator.language != "python":
+        from runner.inputs.evaluators.typescript.imports import follow_imports  # here: it takes time to import
+
+        follow_imports(folder, evaluator.source, where)
+        return with_files(evaluator, folder.files, where)
+    declared = [
+        re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower() for line in evaluator.packages
+    ]
+    imports = PythonImports(folder, path.stem, declared)
+    imports.follow_taken()
+    imports.follow(evaluator.source)
+    modules = [text for name, text in folder.files.items() if name.endswith(".py")]
+    carried = own_modules(folder.files)
+    beside = {name: file for name, file in files_beside(path, evaluator.source, modules).items() if name not in carried}
+    refuse_strangers(evaluator.packages, {**carried, **beside}, f"{where}, `dependencies`", path.parent)
+    beside = {name: file for name, file in beside.items() if file.startswith("..")}
+    beside |= imports.left | {
+        name.partition("/")[0].removesuffix(".py"): target for name, target in folder.outside.items()
+    }
+    return with_files(evaluator, folder.files, where).model_copy(update={"beside": beside})
 
 
 def how_named(file_name: str, how: HowRead) -> HowRead:
@@ -100,12 +137,92 @@ def how_named(file_name: str, how: HowRead) -> HowRead:
     return {**how, "dialect": how.get("dialect") or "openai", "entry": "<json>"}
 
 
+def in_folder(path: Path) -> Path:
+    """
+    Return the script of an evaluator that is a folder, else the path.
+
+    It is the one of the name `evaluator`, else the only one whose header has evalcell's table.
+
+    Raises:
+        EvaluatorError: There is none in the folder, or there are two.
+    """
+    if not path.is_dir():
+        return path
+    with os.scandir(path) as entries:
+        scripts = sorted(one.name for one in islice(entries, 1000) if os.path.splitext(one.name)[1] in SCRIPTS)
+    where = printable(whole(str(path)))
+    there = [path / name for name in scripts if os.path.splitext(name)[0] == "evaluator" and (path / name).is_file()]
+    for one in there:
+        if not Path(os.path.realpath(one)).is_relative_to(os.path.realpath(path)):
+            raise EvaluatorError(
+                f"{where}: {one.name} is a link out of the folder; put the file there, or name it alone"
+            )
+    there = there or [path / name for name in scripts[:100] if _has_settings(path / name)]
+    if len(there) == 1:
+        return there[0]
+    if there:
+        raise EvaluatorError(f"{where} has {' and '.join(printable(one.name) for one in there)}; name one of them")
+    some = f", such as {printable(whole(str(path / scripts[0])))}" if scripts else ""
+    raise EvaluatorError(f"{where} is a folder without an evaluator.py or evaluator.ts; name a script in it{some}")
+
+
+def _has_settings(path: Path) -> bool:
+    """Whether a script's header has evalcell's table."""
+    try:
+        return not path.is_symlink() and _SETTINGS.search(read_regular(path, 1 << 16)) is not None
+    except (OSError, ValueError):
+        return False
+
+
 def split_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
     """Return a script's file, and the entry after it: `graders.py:Class.method`."""
     found = _ENTRY.fullmatch(os.fspath(path))
     if found is None or os.path.lexists(path):
-        return Path(path), None
+        return _folder_entry(path)
     return Path(found[1]), found[2]
+
+
+def _folder_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """The same of a folder: `evals/polite:score`."""
+    folder, colon, entry = os.fspath(path).rpartition(":")
+    if colon and not os.path.lexists(path) and os.path.isdir(folder) and entry.replace(".", "").isidentifier():
+        return Path(folder), entry
+    return Path(path), None
+
+
+def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: str) -> Evaluator:
+    """
+    Return the evaluator with the files that belong to it; its version is of them, too.
+
+    Args:
+        evaluator: One of its script alone.
+        files: By their paths from the script's folder.
+        where: The script, for messages.
+
+    Raises:
+        EvaluatorError: A name, a file or the sum of them is not accepted.
+    """
+    if not files and evaluator.language == "python":
+        return evaluator
+    refuse_much(len(files), sum(map(len, files.values())), where)
+    texts: dict[str, str] = {}
+    for name in sorted(files):
+        refuse_name(name, where)
+        texts[name] = plain_text(name, files[name], where)
+        if any(f"{name}/" == other[: len(name) + 1] for other in files):
+            raise EvaluatorError(f"{where}: {printable(name)} is a file and a folder; name one of them otherwise")
+    if evaluator.language == "python":
+        for name, text in texts.items():
+            if name.endswith(".py"):
+                parse(text, name)
+    elif not evaluator.is_inline:
+        from runner.inputs.evaluators.typescript.bundle import refuse_lacking  # here: it takes time to import
+
+        refuse_lacking(evaluator.source, texts, where)
+    if not files:
+        return evaluator
+    version = sha256("\0".join((evaluator.version, *chain(*digests_of(texts).items()))).encode()).hexdigest()[:12]
+    return evaluator.model_copy(update={"files": texts, "version": version})
 
 
 def parse_evaluator(
@@ -117,12 +234,13 @@ def parse_evaluator(
     dialect: str | None = None,
     entry: str | None = None,
     failures: DialectFailures = "failed",
+    files: Mapping[str, bytes | str] | None = None,
 ) -> Evaluator:
     """
     Read a script's text as an evaluator.
 
     The version is that of the text without its byte order mark and with line feeds alone, so that it does not depend on
-    the system a file was saved on, and of the dialect and what was said of it.
+    the system a file was saved on, of the dialect and what was said of it, and of the files that belong to it.
 
     Args:
         source: The text, or its bytes in UTF-8.
@@ -132,10 +250,34 @@ def parse_evaluator(
         dialect: The tool that it was written for, or `native`. None: that of its header, else the one that is seen.
         entry: What is called in it.
         failures: What becomes of its exceptions.
+        files: Those that belong to it, by their paths from its folder: modules that it imports, and data.
 
     Raises:
         EvaluatorError: It is not an evaluator.
     """
+    files = files or {}
+    evaluator, header = _parse(source, name, where, language=language, dialect=dialect, entry=entry, failures=failures)
+    for named in header.files:
+        plain = named.removeprefix("./").rstrip("/")
+        if plain not in files and not any(file.startswith(f"{plain}/") for file in files):
+            raise EvaluatorError(
+                f"{where or name}: the header's `files` names {printable(plain, 80)}, which did not come with the "
+                "script: send it in `files`, too"
+            )
+    return with_files(evaluator, files, where or name)
+
+
+def _parse(
+    source: bytes | str,
+    name: str,
+    where: str | None,
+    *,
+    language: Language = "python",
+    dialect: str | None = None,
+    entry: str | None = None,
+    failures: DialectFailures = "failed",
+) -> tuple[Evaluator, Header]:
+    """The evaluator of a script alone, and its header."""
     where = where or name
     text = _text(source, where)
     if language == "python":
@@ -155,7 +297,7 @@ def parse_evaluator(
         raise EvaluatorError(f"{where}: with `apart = true`, evaluate needs a parameter `reply`, whose default is None")
     _refuse_unfilled(signature, where)
     description = header.description if header.description is not None else signature.docstring
-    return Evaluator(
+    evaluator = Evaluator(
         name=whole(name),
         source=text,
         language=language,
@@ -177,6 +319,7 @@ def parse_evaluator(
         asked_entry=entry,
         version=sha256("\0".join((text, *script.versions)).encode()).hexdigest()[:12],
     )
+    return evaluator, header
 
 
 def _refuse_unfilled(signature: Signature, where: str) -> None:

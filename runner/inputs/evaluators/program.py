@@ -11,12 +11,27 @@ from sandboxes.base import Script
 def aggregate_program(evaluator: Evaluator) -> Script:
     """Return what is loaded to judge all rows together."""
     if evaluator.dialect is None:
-        return script(evaluator.source, evaluator.language, AGGREGATE)
+        return _with_files(script(evaluator.source, evaluator.language, AGGREGATE), evaluator)
     return program(evaluator)
 
 
 def program(evaluator: Evaluator) -> Script:
-    """Return the evaluator's script, or the part of its dialect with the script in it."""
+    """Return the evaluator's script, or the part of its dialect with the script in it; and its files."""
+    return _with_files(_program(evaluator), evaluator)
+
+
+def _with_files(script: Script, evaluator: Evaluator) -> Script:
+    if not evaluator.files:
+        return script
+    if evaluator.language == "python":
+        return script._replace(files=tuple(evaluator.files.items()))
+    from runner.inputs.evaluators.typescript.bundle import bundle  # here: it takes time to import
+
+    source, files = bundle(script.source, evaluator.files, evaluator.name)
+    return script._replace(source=source, files=files)
+
+
+def _program(evaluator: Evaluator) -> Script:
     if evaluator.dialect is None:
         source = evaluator.source
         if evaluator.entry is not None and evaluator.language == "python":
@@ -30,7 +45,11 @@ def program(evaluator: Evaluator) -> Script:
             if name != evaluator.entry:
                 return Script(source, evaluator.language, name, evaluator.source)
         found = script(source, evaluator.language, evaluator.entry or NAME)
-        return found._replace(author="") if templates.is_source(evaluator.name, evaluator.source) else found
+        return (
+            found._replace(author="")
+            if templates.is_source(evaluator.name, evaluator.source) and not evaluator.files
+            else found
+        )
     from runner.inputs.evaluators.foreign.guest import ENTRY
     from runner.inputs.evaluators.foreign.registry import find  # here: a script of our own needs it not
 

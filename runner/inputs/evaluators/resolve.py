@@ -12,6 +12,7 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import describe, printable, whole
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.dialect import DIALECTS
+from runner.inputs.evaluators.evaluator_files import own_modules
 from runner.inputs.evaluators.load import HowRead, parse_evaluator, read_evaluator, split_entry
 from runner.inputs.evaluators.python.beside import refuse_strangers
 from runner.inputs.evaluators.requirements import plain, refuse_lacking
@@ -115,6 +116,8 @@ def is_path(name: str) -> bool:
     if is_reference(name):
         return False
     name = str(split_entry(name)[0])
+    if os.path.isdir(name) and name.replace("_", "-") not in templates.names():
+        return True
     separators = {os.sep, os.altsep or os.sep}
     return os.path.isfile(name) or bool(os.path.splitext(name)[1]) or any(s in name for s in separators)
 
@@ -153,7 +156,7 @@ def choose(
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
     declared = plain(evaluator.packages, f"{name}, `dependencies`")
     added = tuple(p for p in plain(config.packages, "the config's packages") if p not in declared)
-    refuse_strangers(added, evaluator.beside, name, None)
+    refuse_strangers(added, own_modules(evaluator.files) | evaluator.beside, name, None)
     if config.lock is not None:
         refuse_lacking((*declared, *added), config.lock, lock)
     wants = _Wants(declared, added, config)

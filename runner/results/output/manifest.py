@@ -17,6 +17,7 @@ from runner.core.types import Evaluator
 from runner.core.version import installed_version
 from runner.engine.request import PreparedRun, RunRequest
 from runner.engine.scoring.summary import Summary
+from runner.inputs.evaluators.evaluator_files import digests_of
 from runner.inputs.evaluators.mapping import bind
 from runner.results.output.digests import Digests
 
@@ -79,6 +80,7 @@ def conditions(prepared: PreparedRun, digests: Digests) -> dict[str, Any]:
             "version": evaluator.version,
             "path": _named(request.evaluator),
             "sha256": sha256(evaluator.source.encode()).hexdigest(),
+            **({"files": digests_of(evaluator.files)} if evaluator.files else {}),
             "outputs": {name: config.model_dump(mode="json") for name, config in evaluator.configs.items()},
         },
         "dataset": {

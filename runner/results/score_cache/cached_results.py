@@ -17,6 +17,7 @@ from runner.engine.batch_program import is_batched, least_rows
 from runner.engine.batches import SharedBatches
 from runner.engine.request import PreparedRun
 from runner.engine.rows import ResultSource, Row
+from runner.inputs.evaluators.evaluator_files import digests_of
 from runner.results.output.digests import digests
 from runner.results.output.stored_rows import StoredScore, contradiction
 from runner.results.score_cache.randomness import asks_of_files, draws
@@ -225,6 +226,7 @@ def _described(prepared: PreparedRun, files: Mapping[str, str | None]) -> tuple[
         *place,
         sha256(evaluator.source.encode()).hexdigest(),
         evaluator.version,  # with what the source is read as: dialect, entry, and what exceptions are
+        *([digests_of(evaluator.files)] if evaluator.files else []),
         evaluator.language,
         {name: output.model_dump(mode="json") for name, output in evaluator.outputs.items()},
         request.limits.model_dump(mode="json"),

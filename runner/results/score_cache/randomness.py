@@ -6,6 +6,7 @@ import ast
 import re
 
 from runner.core.types import Evaluator
+from runner.inputs.evaluators.evaluator_files import MODULES
 
 _MODULES = frozenset({"random", "secrets", "uuid", "time", "importlib"})
 _NAMES = frozenset({"urandom", "getrandom", "now", "today", "utcnow", "default_rng", "RandomState", "__import__"})
@@ -17,7 +18,7 @@ _OF_FILES = re.compile(r"\b(?:[lf]?stat|stat_result|get[acm]time|scandir|st_\w+|
 
 def asks_of_files(evaluator: Evaluator) -> bool:
     """Say whether the script names what reads a file's times, owner or place, as far as its text tells."""
-    return _OF_FILES.search(evaluator.source) is not None
+    return any(_OF_FILES.search(text) for text in (evaluator.source, *evaluator.files.values()))
 
 
 def draws(evaluator: Evaluator) -> str | None:
@@ -27,13 +28,18 @@ def draws(evaluator: Evaluator) -> str | None:
 
     What a package does inside is not seen.
     """
+    modules = [text for name, text in evaluator.files.items() if name.endswith(MODULES)]
     if evaluator.language == "typescript":
-        found = _TYPESCRIPT.search(evaluator.source)
+        found = next(filter(None, map(_TYPESCRIPT.search, (evaluator.source, *modules))), None)
         return found[0] if found else None
     if evaluator.entry == "<json>" and re.search(r'"python"', evaluator.source):
         return "a script inside of JSON"
+    return next(filter(None, map(_drawn, (evaluator.source, *modules))), None)
+
+
+def _drawn(source: str) -> str | None:
     try:
-        tree = ast.parse(evaluator.source)
+        tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "a script that cannot be parsed here"
     for node in ast.walk(tree):

@@ -19,7 +19,7 @@ _PAGE = 4 << 20  # bytes of sources in a page
 
 
 _AS_READ: tuple[str, ...] = ("version", "language", "source", "description", "dialect", "entry", "dialect_failures")
-_AS_READ += ("asked_dialect", "asked_entry")
+_AS_READ += ("asked_dialect", "asked_entry", "files")
 """What a version has of the evaluator as it was read."""
 
 
@@ -124,7 +124,7 @@ def _same(newest: EvaluatorVersion, evaluator: Evaluator, *, edited: bool) -> bo
 
     What was asked for counts where somebody asks for it, or takes it away from the version that is `edited`.
     """
-    fields = ["source", "language", "dialect", "entry", "dialect_failures"]
+    fields = ["source", "files", "language", "dialect", "entry", "dialect_failures"]
     asked = ["asked_dialect", "asked_entry"]
     fields += [name for name in asked if edited or getattr(evaluator, name) is not None]
     return all(getattr(newest, name) == getattr(evaluator, name) for name in fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,7 +25,7 @@ from sqlalchemy import (
 
 from runner.core.text import whole
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest revision."""
 
 
@@ -63,6 +64,19 @@ class Moment(TypeDecorator[datetime]):
         return datetime.fromtimestamp(value / 1_000_000, UTC)
 
 
+class FilesColumn(TypeDecorator[dict[str, str]]):
+    """Files by their names, as JSON; nothing where there are none."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: dict[str, str] | None, dialect: Dialect) -> str | None:
+        return json.dumps(value) if value else None
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> dict[str, str]:
+        return {} if value is None else dict(json.loads(value))
+
+
 metadata = MetaData()
 
 evaluators = Table(
@@ -87,6 +101,7 @@ versions = Table(
     Column("dialect_failures", KeyColumn(16), nullable=False, server_default="failed"),
     Column("asked_dialect", KeyColumn(64)),
     Column("asked_entry", KeyColumn(200)),
+    Column("files", FilesColumn),
 )
 datasets = Table(
     "datasets",

@@ -60,7 +60,7 @@ class EvaluatorVersion(Model):
     number: int
     """From 1, in the order in which they were saved."""
     version: str
-    """The first 12 hex digits of the source's SHA-256."""
+    """The first 12 hex digits of a SHA-256 of its source and files."""
     language: Language
     created: AwareDatetime
     source: str
@@ -74,6 +74,8 @@ class EvaluatorVersion(Model):
     """The dialect that somebody asked for, or `native`. None: it is the header's, or was seen."""
     asked_entry: str | None = None
     """The entry that somebody asked for. None: it is the header's, or was found."""
+    files: dict[str, str] = Field(default_factory=dict)
+    """The texts of the files that belong to it, by their paths from the script's folder."""
 
     @property
     def how_read(self) -> HowRead:
@@ -95,7 +97,7 @@ class EvaluatorVersion(Model):
         """
         said = {name: value for name, value in how.items() if value not in (None, "failed")}
         read = cast("HowRead", said or self.how_read)
-        return parse_evaluator(self.source, self.name, self.reference, language=self.language, **read)
+        return parse_evaluator(self.source, self.name, self.reference, language=self.language, files=self.files, **read)
 
 
 class DatasetInfo(Model):

@@ -21,6 +21,7 @@ from runner.inputs.datasets.formats.json_array import array_rows, object_rows
 from runner.inputs.datasets.formats.signatures import SAMPLE, json_kind
 from runner.inputs.datasets.ids import Ids
 from runner.inputs.datasets.rows import Row, as_json, cases, columns, parse_json
+from runner.inputs.evaluators.load import in_folder, split_entry
 from runner.inputs.evaluators.resolve import is_path
 from sandboxes.base import Language, Model
 
@@ -89,7 +90,7 @@ def find_examples(evaluator: str | os.PathLike[str] | Evaluator) -> Path:
             return templates.cases(name)
         except KeyError:
             raise ExamplesError(f"there is no template named {printable(whole(name), 80)!r}") from None
-    script = Path(name)
+    script = in_folder(split_entry(name)[0])
     places = [script.with_name(f"{script.stem}.cases.jsonl"), script.with_name("cases.jsonl")]
     for place in places:
         if place.is_file():

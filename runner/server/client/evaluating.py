@@ -157,7 +157,8 @@ async def _tried(
     if isinstance(found, EvaluatorVersion):
         body: dict[str, Any] = {"evaluator": found.reference}
     else:
-        body = {"source": found.source, "language": found.language, **resources.how_read(found)}
+        body = {"source": found.source, "files": found.files, "language": found.language}
+        body |= resources.how_read(found)
     sandbox, limits = settings.get("sandbox"), settings.get("limits")
     config = config_or_preset(sandbox) if isinstance(sandbox, str) else sandbox
     body["sandbox"] = (

@@ -77,7 +77,12 @@ async def add(
     """
     read = await server.call(lambda: local(evaluator, language=language))
     file_name = f"{read.name}{_SUFFIX[read.language]}"
-    asked = {"dialect": read.asked_dialect, "entry": read.asked_entry, "dialect_failures": read.dialect_failures}
+    asked = {
+        "dialect": read.asked_dialect,
+        "entry": read.asked_entry,
+        "dialect_failures": read.dialect_failures,
+        "files": read.files,
+    }
     body = {"source": read.source, "language": read.language, "file_name": file_name, **asked}
     if expected is None:
         ask = Ask("POST", "/v1/evaluators", body=body | ({"name": name} if name else {}), headers=key())

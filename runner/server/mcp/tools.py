@@ -18,6 +18,7 @@ from runner.core.text import printable, suggestion
 from runner.core.types import ErrorKind, InputMapping, Outcome
 from runner.engine.arguments import config_or_preset
 from runner.engine.scoring.tally import Tally
+from runner.inputs.evaluators.evaluator_files import MAX_FILES
 from runner.results.store.errors import NotStoredError
 from runner.results.store.types import OVER, Order, RunInfo, RunSpec, Selection
 from runner.runs.pool.types import MOST_TRIED, TriedRow
@@ -42,6 +43,14 @@ Reply: TypeAlias = dict[str, Any]
 Kind = Literal["evaluators", "templates", "datasets", "runs", "sandboxes"]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Source = Annotated[str, Field(min_length=1, max_length=256 << 10, description="The whole script.")]
+Files = Annotated[
+    dict[str, str],
+    Field(
+        max_length=MAX_FILES,
+        description="The texts of modules and data beside the script, by their paths from it: "
+        '{"helper.py": …, "utils/text.py": …}.',
+    ),
+]
 Rows = Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)]
 Mapping = Annotated[
     dict[str, Any],
@@ -124,7 +133,13 @@ class McpTools:
             version = await call_in_thread(service.store.evaluator, name)
             source, how = version.source, version.how_read
             about = await service.check(
-                CheckRequest(source=source, language=version.language, dialect=how["dialect"], entry=how["entry"])
+                CheckRequest(
+                    source=source,
+                    language=version.language,
+                    dialect=how["dialect"],
+                    entry=how["entry"],
+                    files=version.files,
+                )
             )
             parts = about.model_dump(mode="json", include={"parameters", "outputs", "packages", "mapping", "problems"})
             return _source(version.model_dump(mode="json"), parts)
@@ -135,7 +150,12 @@ class McpTools:
         return as_reply(await service.run(name))
 
     async def check(
-        self, source: Source, language: Language = "python", dialect: Name | None = None, entry: Name | None = None
+        self,
+        source: Source,
+        language: Language = "python",
+        dialect: Name | None = None,
+        entry: Name | None = None,
+        files: Files | None = None,
     ) -> Reply:
         """
         Read a script without running it: its parameters, outputs and packages, or `problems` with line and column.
@@ -145,9 +165,8 @@ class McpTools:
         LangSmith, Langfuse, Braintrust, OpenAI's graders and others are taken as they are; where one could be several,
         `dialect` and `entry` (its function) say which.
         """
-        return as_reply(
-            await self._service().check(CheckRequest(source=source, language=language, dialect=dialect, entry=entry))
-        )
+        asked = CheckRequest(source=source, language=language, dialect=dialect, entry=entry, files=files or {})
+        return as_reply(await self._service().check(asked))
 
     async def try_(
         self,
@@ -164,6 +183,7 @@ class McpTools:
         timeout: Timeout = None,
         dialect: Name | None = None,
         entry: Name | None = None,
+        files: Files | None = None,
     ) -> Reply:
         """
         Score a few rows at once, in a sandbox, and keep nothing.
@@ -178,6 +198,7 @@ class McpTools:
             language=language if source else None,
             dialect=dialect,
             entry=entry,
+            files=files or {},
             rows=rows,
             dataset=dataset,
             first=first,
@@ -203,15 +224,18 @@ class McpTools:
         expected: Name | None = None,
         dialect: Name | None = None,
         entry: Name | None = None,
+        files: Files | None = None,
     ) -> Reply:
         """
         Keep a script as an evaluator, or as a new version of the one with this name; versions never change.
 
         `expected` is the version that you edited: if somebody saved another one meanwhile, it is refused.
         """
-        given = EvaluatorInput(source=source, name=name, language=language, dialect=dialect, entry=entry)
+        given = EvaluatorInput(
+            source=source, name=name, language=language, dialect=dialect, entry=entry, files=files or {}
+        )
         found = await self._service().save_evaluator(given, expected=expected)
-        return as_reply(found.model_dump(mode="json", exclude={"source"}) | {"reference": found.reference})
+        return as_reply(found.model_dump(mode="json", exclude={"source", "files"}) | {"reference": found.reference})
 
     async def add_dataset(self, name: Name, rows: Rows) -> Reply:
         """Keep rows as a dataset, to `run` evaluators on. At most 1,000; larger files are uploaded on the page."""
@@ -329,8 +353,8 @@ def _sentence(text: str) -> str:
 
 def _source(version: Reply, about: Reply) -> Reply:
     """An evaluator's source is shown whole: it is there to be edited."""
-    source = version.pop("source")
-    return {**as_reply({**version, **about}), "source": source}
+    source, files = version.pop("source"), version.pop("files")
+    return {**as_reply({**version, **about}), "source": source, **({"files": files} if files else {})}
 
 
 def _tried(row: TriedRow) -> Reply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import lru_cache, partial
@@ -119,6 +119,7 @@ class ServicePart:
         language: Language | None = None,
         file_name: str | None = None,
         name: str | None = None,
+        files: Mapping[str, str] | None = None,
         **how: Unpack[HowRead],
     ) -> Evaluator:
         """A script that was sent. Raises EvaluatorError, and ServiceError for one that is too large."""
@@ -127,7 +128,12 @@ class ServicePart:
             raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
         how = how if file_name is None else how_named(file_name, how)
         return await call_in_thread(
-            parse_script, source, name or stem_of(file_name), language_of(file_name, language), **how
+            parse_script,
+            source,
+            name or stem_of(file_name),
+            language_of(file_name, language),
+            tuple((files or {}).items()),
+            **how,
         )
 
 
@@ -146,11 +152,14 @@ async def _in_thread(threads: Executor, call: Callable[[], T]) -> T:
 
 
 @lru_cache(256)
-def parse_script(source: str, name: str, language: Language, **how: Unpack[HowRead]) -> Evaluator:
+def parse_script(
+    source: str, name: str, language: Language, files: tuple[tuple[str, str], ...] = (), **how: Unpack[HowRead]
+) -> Evaluator:
     """Return a script, read at most once while it is used. Raises EvaluatorError."""
-    return parse_evaluator(source, name, language=language, **how)
+    return parse_evaluator(source, name, language=language, files=dict(files), **how)
 
 
 def parsed_version(version: EvaluatorVersion) -> Evaluator:
     """Return the script of a version that is kept. Raises EvaluatorError."""
-    return parse_script(version.source, version.name, version.language, **version.how_read)
+    files = tuple(version.files.items())
+    return parse_script(version.source, version.name, version.language, files, **version.how_read)

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self, Unpack
@@ -21,6 +21,7 @@ from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.inputs.datasets.formats.unnest import write_as_utf8, write_rows
 from runner.inputs.evaluators.load import HowRead, parse_evaluator
+from runner.inputs.evaluators.zip_file import MAX_ZIP, read_zip
 from runner.results.store.names import split_file_name
 from runner.results.store.store import Store
 from runner.results.store.types import DatasetInfo, EvaluatorVersion, Preset
@@ -125,7 +126,7 @@ class Service(RunService):
         try:
             how = HowRead(dialect=request.dialect, entry=request.entry)
             return scripts.check_evaluator(
-                await self._parsed(request.source, request.language, request.file_name, **how)
+                await self._parsed(request.source, request.language, request.file_name, files=request.files, **how)
             )
         except EvaluatorError as error:
             language = scripts.language_of(request.file_name, request.language)
@@ -137,6 +138,7 @@ class Service(RunService):
         *,
         source: str | None = None,
         language: Language | None = None,
+        files: Mapping[str, str] | None = None,
         **how: Unpack[HowRead],
     ) -> list[SandboxFit]:
         """
@@ -150,7 +152,7 @@ class Service(RunService):
         if evaluator is not None:
             _, script = await self._script(evaluator)
         else:
-            script = await self._parsed(_ANY if source is None else source, language, **how)
+            script = await self._parsed(_ANY if source is None else source, language, files=files, **how)
         return await call_in_thread(self._machine.fits, script, self.settings.refused())
 
     async def evaluate(self, request: EvaluateRequest) -> TryReply:
@@ -184,7 +186,7 @@ class Service(RunService):
         if request.evaluator is not None:
             return (await self._script(request.evaluator))[1]
         how = HowRead(dialect=request.dialect, entry=request.entry, failures=request.dialect_failures)
-        return await self._parsed(request.source or "", request.language, **how)
+        return await self._parsed(request.source or "", request.language, files=request.files, **how)
 
     async def save_evaluator(self, draft: EvaluatorInput, *, expected: str | None = None) -> EvaluatorVersion:
         """
@@ -195,8 +197,26 @@ class Service(RunService):
         VersionConflictError.
         """
         how = HowRead(dialect=draft.dialect, entry=draft.entry, failures=draft.dialect_failures)
-        script = await self._parsed(draft.source, draft.language, draft.file_name, draft.name, **how)
+        script = await self._parsed(draft.source, draft.language, draft.file_name, draft.name, files=draft.files, **how)
         return await call_in_thread(self.store.add_evaluator, script, name=draft.name, expected=expected)
+
+    async def save_zip(self, stream: AsyncIterator[bytes], name: str | None = None) -> EvaluatorVersion:
+        """
+        Keep the evaluator that a zip file holds, as `save_evaluator` does.
+
+        Raises:
+            ServiceError: It is too large.
+            EvaluatorError: It holds none.
+        """
+        data = bytearray()
+        async for part in stream:
+            data += part
+            if len(data) > MAX_ZIP:
+                raise ServiceError("too-large", f"the zip is larger than {MAX_ZIP:,} bytes; keep data elsewhere")
+        script = await call_in_thread(read_zip, bytes(data), name)
+        if len(script.source.encode()) > (most := self.settings.script_bytes):
+            raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
+        return await call_in_thread(self.store.add_evaluator, script, name=name)
 
     async def add_dataset(
         self,

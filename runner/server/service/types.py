@@ -8,6 +8,7 @@ from pydantic import Field
 
 from runner.core.text import printable
 from runner.core.types import Aggregate, DialectFailures, InputMapping, OutputConfig, Parameter
+from runner.inputs.evaluators.evaluator_files import MAX_FILES
 from sandboxes.base import Language, Limits, Model, Problem, SandboxConfig
 
 MOST_WORD = 200
@@ -15,6 +16,7 @@ MOST_WORD = 200
 Word = Annotated[str | None, Field(max_length=MOST_WORD)]
 MOST_ROWS = 100
 """Rows of one dry run."""
+Files = Annotated[dict[str, str], Field(max_length=MAX_FILES)]
 
 
 class CheckRequest(Model):
@@ -28,6 +30,8 @@ class CheckRequest(Model):
     """The tool that it was written for, or `native`. None: that of its header, else the one that is seen."""
     entry: Word = None
     """What is called in a script of another tool."""
+    files: Files = Field(default_factory=dict)
+    """The texts of the files that belong to it, by their paths from its folder: `utils/text.py`."""
 
 
 class ScriptCheck(Model):
@@ -62,6 +66,8 @@ class EvaluatorInput(Model):
     dialect: Word = None
     entry: Word = None
     dialect_failures: DialectFailures = "failed"
+    files: Files = Field(default_factory=dict)
+    """The texts of the files that belong to it, by their paths from its folder: `utils/text.py`."""
 
 
 class EvaluateRequest(Model):
@@ -78,6 +84,8 @@ class EvaluateRequest(Model):
     dialect: Word = None
     entry: Word = None
     dialect_failures: DialectFailures = "failed"
+    files: Files = Field(default_factory=dict)
+    """The texts of those that belong to the `source`, by their paths from its folder: `utils/text.py`."""
     rows: list[dict[str, Any]] | None = Field(default=None, max_length=MOST_ROWS)
     dataset: str | None = Field(default=None, max_length=200)
     first: int = Field(default=1, ge=1, le=1 << 53)

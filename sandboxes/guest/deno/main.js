@@ -12,7 +12,7 @@
 
 const LOADED = 0, BEGUN = 1, RESULT = 2, GONE = 3, HELLO = 4, READY = 5;
 
-/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number }} Setting */
+/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number, files: [string, string][] }} Setting */
 /** @typedef {{ kind: number, seconds: number, text: string }} Told */
 
 const [folder] = Deno.args;
@@ -72,17 +72,22 @@ function tell(kind, place, seconds, text) {
 
 tell(HELLO, 0, 0, Deno.version.deno);
 /** @type {Setting} */
-const { source, entrypoint, boot, seed } = JSON.parse((await texts())[0]);
-const [language, code] = await withoutTypes();
+const { source, entrypoint, boot, seed, files } = JSON.parse((await texts())[0]);
+const parts = [source, ...files.map(([, text]) => text)];
+const [language, code] = await withoutTypes(parts.join("\n"));
+const ends = parts.map((text) => text.split(/\r\n|[\n\r\u2028\u2029]/).length);
+for (let at = 1; at < ends.length; at++) ends[at] += ends[at - 1];
+/** The name of each file in the module, its first line and its last. @type {[string, number, number][]} */
+const places = files.map(([name], at) => [name, ends[at] + 1, ends[at + 1]]);
 
 /**
  * The script as JavaScript, with blanks where its types were; as it is, where more than types would have to go.
  *
  * In a Worker, for the translator wants to know how large its stack is, which is not to be had for the main thread
  * without /proc.
- * @returns {Promise<[string, string]>}
+ * @param {string} source @returns {Promise<[string, string]>}
  */
-async function withoutTypes() {
+async function withoutTypes(source) {
   const strip = `onmessage = ({ data }) => {
     try {
       postMessage(process.getBuiltinModule("node:module").stripTypeScriptTypes(data));
@@ -136,7 +141,7 @@ class Held {
   load() {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: this.#script, entrypoint, seed });
+      this.#port.postMessage({ source: this.#script, entrypoint, seed, places });
     });
   }
 

@@ -31,11 +31,14 @@ def show(source: str) -> None:
 
 def load(source: str, **names: Any) -> ModuleType:
     """Execute a script as the module `evaluator`, with these names in it. Raises what it raises."""
-    module = ModuleType("evaluator")
+    outer = globals().get("main")
+    name = "evaluator" if outer is None else outer.__name__
+    module = ModuleType(name)
+    module.__package__ = getattr(outer, "__package__", None)  # with files it is their folder
     module.__file__ = SCRIPT
     module.__dict__["__builtins__"] = vars(builtins)
     module.__dict__.update(names)
-    sys.modules["evaluator"] = module
+    sys.modules[name] = module
     show(source)
     exec(compile(source, SCRIPT, "exec", dont_inherit=True), module.__dict__)
     return module

@@ -111,6 +111,12 @@ def run(
         os._exit(0)
 
 
+def carry(request: str) -> None:
+    """Make the files of a script that is loaded soon found, if it has any."""
+    if request.startswith('{"files":'):
+        harness.carry(_scan(request, 0)[0]["files"])
+
+
 def load(request: str) -> tuple[harness.Function | None, bytes]:
     """Load the script; its function, or None, and the reply with the result."""
     loaded: list[harness.Function] = []
@@ -118,7 +124,7 @@ def load(request: str) -> tuple[harness.Function | None, bytes]:
     def step() -> str:
         script = _scan(request, 0)[0]
         sys.modules.setdefault("readline", _no_terminal())
-        found = harness.load(script["source"], script["entrypoint"])
+        found = harness.load(script["source"], script["entrypoint"], script.get("files"))
         if getattr(getattr(found.body, "__code__", None), "co_flags", 0) & _COROUTINE:
             import asyncio  # noqa: F401  (once here, rather than in every fork)
 

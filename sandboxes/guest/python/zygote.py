@@ -56,6 +56,8 @@ def _begin(
 ) -> harness.Function | None:
     """Load the script, or import modules; report the result, what is left, and what was imported."""
     _prepare(message, fds, boot)
+    if message["do"] == "load":
+        child.carry(parts[0].decode("utf-8", "surrogatepass"))  # what it sets is ours, and none of the script's
     before = leftovers.Snapshot(boot["tmp"] and boot["tmp"][0], (vars(child), vars(fork_pages), globals()))
     function, loaded = (_load if message["do"] == "load" else _import)(parts[0].decode("utf-8", "surrogatepass"), boot)
     child.flush()

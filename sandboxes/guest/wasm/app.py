@@ -78,7 +78,7 @@ def _load(request: dict[str, Any]) -> str:
     guest_memory.report()
     _output.limits(request["output"], request["flood"])
     _repeat(request["seed"])
-    _function = guest_harness.load(request["source"], request["entrypoint"])
+    _function = guest_harness.load(request["source"], request["entrypoint"], request.get("files"))
     if inspect.iscoroutinefunction(_function.body):
         import guest_loop  # noqa: F401  (now, so that no call pays for it)
 

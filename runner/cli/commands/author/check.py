@@ -19,10 +19,12 @@ from runner.engine.request import PreparedRun
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.shown_rows import Worst
 from runner.engine.scoring.tally import Tally
+from runner.inputs.evaluators.evaluator_files import names_of
 from runner.inputs.evaluators.mapping import bind
 from runner.inputs.evaluators.parameters import about
+from runner.inputs.evaluators.python.beside import left_behind
 from runner.inputs.evaluators.python.returns import return_notes
-from runner.inputs.evaluators.typescript.type_errors import that_count
+from runner.inputs.evaluators.typescript.type_errors import problems_of, that_count
 from runner.runs.store_references import prepare
 from sandboxes.base import Problem
 
@@ -99,7 +101,7 @@ class _Tried:
 
 async def _try(prepared: PreparedRun, cases: Iterable[Case] | None, tried: _Tried) -> None:
     async with prepared.sandbox as opened:
-        every = await opened.problems(prepared.evaluator.source) or []
+        every = await problems_of(prepared.evaluator, opened)
         tried.problems += that_count(prepared.evaluator, every)
         if cases is None or tried.problems:
             return
@@ -140,9 +142,10 @@ def _facts(prepared: PreparedRun) -> list[tuple[str, RenderableType]]:
     if evaluator.requires_python:
         rows.append(("python", text(evaluator.requires_python)))
     rows.append(("packages", text(", ".join(prepared.sandbox.config.packages) or "none")))
-    if evaluator.beside:
-        files = ", ".join(evaluator.beside.values())
-        rows.append(("lacks", text(f"{files}: not taken along; copy what the script needs of it into the script")))
+    if evaluator.files:
+        rows.append(("files", text(f"with {names_of(evaluator.files)}")))
+    for number, file in enumerate(dict.fromkeys(evaluator.beside.values())):
+        rows.append(("lacks" if not number else "", text(left_behind(file))))
     rows.append(("sandbox", text(prepared.why)))
     return rows
 

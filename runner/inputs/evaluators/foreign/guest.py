@@ -49,6 +49,7 @@ def python_program(part: str, entry: str, source: str, *beside: str, **options: 
     given = {"source": source, "entry": entry, **options}
     return (
         f"import sys, types\n_part = sys.modules[{_MODULE!r}] = types.ModuleType({_MODULE!r})\n"
+        "_part.main = sys.modules[__name__]\n"
         f"exec(compile({python_part(*beside, part)!r}, {GUEST_FILE!r}, 'exec', dont_inherit=True), _part.__dict__)\n"
         f"globals()[{entry!r}] = _part.strict(_part.wrap(**{given!r}))\n"
     )
@@ -87,7 +88,8 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
 
 def _exported(text: str, part: str, lines: int) -> str:
     """A program of which these first lines are the script's own."""
-    return f"{text}export const {ENTRY} = evalcellOwnLines({part}, {lines});\n"
+    end = text.count("\n") + part.count("\n") + 2
+    return f"{text}export const {ENTRY} = evalcellOwnLines({part}, {lines}, {end});\n"
 
 
 def _process(source: str) -> str:

@@ -1,4 +1,4 @@
-"""The user's own files that a script imports: they stay behind when it runs, and no package of their names is meant."""
+"""The user's own files that a script imports: what stays behind is told, and no package is meant by its name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable
 from runner.core.types import Evaluator
+from runner.inputs.evaluators.evaluator_files import own_modules
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python.signature import expression, parse
 from sandboxes.base import ScriptError
@@ -63,15 +64,18 @@ _SECRET = re.compile(r"_(KEY|TOKEN|SECRET|PASSWORD)$")
 _NO_NAME = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 
 
-def files_beside(script: Path, source: str) -> dict[str, str]:
+def files_beside(script: Path, source: str, modules: Iterable[str] = ()) -> dict[str, str]:
     """
     Return the user's files and folders of modules that a Python script imports, by the name of the module.
+
+    `modules` are the texts of those that go with it.
 
     They lie beside the script, or above it in the same project: then the path begins with `..`.
     """
     found: dict[str, str] = {}
     folders: list[Path] = []
-    for name in islice(dict.fromkeys(_imported(source)), _MOST):
+    named = (name for text in (source, *modules) for name in _imported(text))
+    for name in islice(dict.fromkeys(named), _MOST):
         if name in sys.stdlib_module_names or name == script.stem:
             continue
         folders = folders or _folders(script)
@@ -105,8 +109,8 @@ def refuse_strangers(packages: Sequence[str], beside: Mapping[str, str], where: 
             continue
         raise EvaluatorError(
             f"{where}: `{printable(line, 60)}` is asked for as a package, but {printable(beside[name])} lies beside "
-            "the script, and a registry's package of that name is a stranger's; a script is one file, so copy what it "
-            "needs of the file into it, or rename the file if the package is meant"
+            "the script, and a registry's package of that name is a stranger's; take it out there, as the file goes "
+            "with the script, or rename the file if the package is meant"
         )
 
 
@@ -132,8 +136,24 @@ def local_hint(message: str, beside: Mapping[str, str]) -> str | None:
     missing = _MISSING.search(message)
     if missing is None or missing[1] not in beside:
         return None
-    file = beside[missing[1]] + ("" if beside[missing[1]].startswith("..") else " beside the script")
-    return f"{file} is not taken along: copy what the script needs of it into the script"
+    return left_behind(beside[missing[1]])
+
+
+def left_behind(file: str) -> str:
+    """Return why a file does not go with the script that imports it, and the next step."""
+    if file.startswith(".."):
+        return f"{file} is not taken along, as it is outside of the script's folder: put a copy beside the script"
+    if file.endswith((".so", ".pyd", ".pyc")):
+        return (
+            f"{file} beside the script is not taken along, as it is compiled: put its Python source there, or install "
+            "it as a package"
+        )
+    if file.removesuffix(".py") in sys.stdlib_module_names:
+        return (
+            f"{file} beside the script is not taken along, as `import {file.removesuffix('.py')}` is Python's own "
+            "module: give the file another name if it is meant"
+        )
+    return f"{file} beside the script is not taken along: copy what the script needs of it into a file of another name"
 
 
 def next_step(
@@ -158,7 +178,7 @@ def next_step(
     missing, no_name = _MISSING.search(error.message), _NO_NAME.search(error.message)
     module = f"{no_name[2]}.{no_name[1]}" if no_name else missing[1] + missing[2] if missing else ""
     top, declared = _top(module), packages or evaluator.packages
-    if top in sys.stdlib_module_names or not module:
+    if top in sys.stdlib_module_names or top == "evaluator_folder" or not module:
         return error.hint
     from sandboxes.packages import is_own_file, is_unknown, which_package
 
@@ -172,9 +192,15 @@ def next_step(
         )
     if missing is None:
         return error.hint
-    at_load, anywhere = _modules(evaluator.source, tries=hidden)
+    modules = [text for name, text in evaluator.files.items() if name.endswith(".py")]
+    there_too = own_modules(evaluator.files)
+    at_load, anywhere = (
+        tuple(name for name in names if _top(name.lstrip(".")) not in there_too)
+        for names in _modules("\n".join((evaluator.source, *modules)), tries=hidden)
+    )
     at_load = () if hidden else at_load  # it has been loaded
-    own = [name for name in at_load if name[0] == "." or _top(name) in evaluator.beside or is_own_file(name)]
+    beside = evaluator.beside.keys() - sys.stdlib_module_names
+    own = [name for name in at_load if name[0] == "." or _top(name) in beside or is_own_file(name)]
     same = [name for name in anywhere if _top(name) == top] or [module]
     there = {_name(line) for line in declared if ";" not in line}
     others = [name for name in (*at_load, *same) if name not in own and _name(_top(name)) not in there]
@@ -183,7 +209,7 @@ def next_step(
         steps = [str(error.hint)]
     elif own:
         files = list_names(dict.fromkeys(name if name[0] == "." else _top(name) for name in own), 4)
-        steps = [one_file(f"of files of your own ({files}) nothing is taken along")]
+        steps = [one_file(f"files of your own ({files}) are not there")]
     else:
         steps = []
     wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)

@@ -111,10 +111,12 @@ def refuse_imports(script: TypeScriptModule, where: str) -> None:
     from sandboxes.deno.modules import import_problem  # with Deno's sandbox, which takes a while
 
     for specifier, line in script.foreign:
+        if specifier.startswith(("./", "../")):
+            continue  # it is looked for where the files are known
         name = describe(specifier, 60)
         if specifier.startswith((".", "/", "file:")) or (is_beside(where, specifier) and specifier != Path(where).stem):
             raise EvaluatorError(
-                f"{where}:{line}: an evaluator is one file; copy what it needs of {name} into it, or "
+                f'{where}:{line}: {name} is no file of the script\'s folder: write it as "./NAME", from there, or '
                 "copy the scoring function alone"
             )
         if why := import_problem(specifier):

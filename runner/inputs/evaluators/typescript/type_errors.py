@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from runner.core.types import Evaluator
 from sandboxes.base import Problem
@@ -19,6 +20,24 @@ _TYPED = {
     *("type_annotation", "type_arguments", "type_parameters", "type_alias_declaration", "interface_declaration"),
     *("enum_declaration", "as_expression", "satisfies_expression", "non_null_expression", "abstract_class_declaration"),
 }
+
+
+class Compiler(Protocol):
+    """A sandbox, as far as it checks scripts."""
+
+    async def problems(
+        self, source: str, seconds: float = 60, files: Mapping[str, str] | None = None
+    ) -> list[Problem] | None: ...
+
+
+async def problems_of(evaluator: Evaluator, compiler: Compiler) -> list[Problem]:
+    """Return what the sandbox's compiler says of a script and its files; nothing where it has none."""
+    source, files = evaluator.source, evaluator.files
+    if files and evaluator.language == "typescript":
+        from runner.inputs.evaluators.typescript.imports import checkable  # here: few scripts have files
+
+        source, files = checkable(source, files, evaluator.name)
+    return await compiler.problems(source, files=files) or []
 
 
 def that_count(evaluator: Evaluator, problems: list[Problem]) -> list[Problem]:

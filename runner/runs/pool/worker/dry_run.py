@@ -14,7 +14,7 @@ from typing import Any
 from runner.core.text import whole
 from runner.core.types import Evaluator, Result
 from runner.engine.request import PreparedRun, RunRequest, prepare
-from runner.inputs.evaluators.typescript.type_errors import that_count
+from runner.inputs.evaluators.typescript.type_errors import problems_of, that_count
 from runner.runs.pool.types import TriedRow, TryReply
 from runner.runs.pool.worker.shared_sandbox import Lease
 from runner.runs.pool.worker.warm import Sandboxes
@@ -86,7 +86,7 @@ async def check_script(evaluator: Evaluator, config: SandboxConfig, sandboxes: S
     if not prepared.sandbox.capabilities.checks:
         return []
     async with Lease(sandboxes, prepared.sandbox, dry=True) as lease:
-        return that_count(evaluator, await lease.problems(evaluator.source) or [])
+        return that_count(evaluator, await problems_of(evaluator, lease))
 
 
 def _row(

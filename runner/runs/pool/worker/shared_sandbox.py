@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -89,9 +89,11 @@ class Lease(Sandbox):
         self.loaded = loaded.program.loaded
         return _LeasedProgram(self, loaded)
 
-    async def problems(self, source: str, seconds: float = 60) -> list[Problem] | None:
+    async def problems(
+        self, source: str, seconds: float = 60, files: Mapping[str, str] | None = None
+    ) -> list[Problem] | None:
         opened, _ = self._taken()
-        return await opened.sandbox.problems(source, seconds)
+        return await opened.sandbox.problems(source, seconds, files)
 
     async def close(self) -> None:
         place, self._place = self._place, None

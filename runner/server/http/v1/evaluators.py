@@ -20,6 +20,7 @@ from runner.server.service.types import (
     CheckRequest,
     EvaluateRequest,
     EvaluatorInput,
+    Files,
     RecognisedFile,
     SandboxFit,
     ScriptCheck,
@@ -38,6 +39,8 @@ class EvaluatorChange(Model):
     dialect: Word = None
     entry: Word = None
     dialect_failures: DialectFailures = "failed"
+    files: Files = Field(default_factory=dict)
+    """The texts of the files that belong to it, by their paths from its folder. Left out: as in the edited version."""
 
 
 @router.post("/check", responses=problems())
@@ -101,6 +104,28 @@ async def add(body: EvaluatorInput, service: Here, response: Response, once: Onc
     return saved
 
 
+@router.post(
+    "/evaluators/zip",
+    status_code=201,
+    responses=problems("evaluator", "input", "idempotency", "store-full"),
+    openapi_extra={"requestBody": {"required": True, "content": {"application/zip": {"schema": {}}}}},
+)
+async def add_zip(
+    service: Here,
+    response: Response,
+    once: Once,
+    name: Annotated[str | None, Query(min_length=1, max_length=64)] = None,
+) -> EvaluatorVersion:
+    """
+    Keep the evaluator of a zip file, which is the body: a folder with `evaluator.py` or `evaluator.ts`, and what that
+    imports. Without a `name` it has the folder's.
+    """
+    saved = await once.get(EvaluatorVersion, lambda parts: service.save_zip(parts, name), file=True)
+    response.headers["Location"] = f"/v1/evaluators/{saved.name}"
+    response.headers["ETag"] = f'"{saved.version}"'
+    return saved
+
+
 @router.get("/evaluators/{name}", responses=problems("not-found", "input"))
 async def evaluator(name: Annotated[str, Field(max_length=80)], service: Here, response: Response) -> EvaluatorVersion:
     """Return one version: `name` is the newest, `name@3` the third, `name@1f2e3d` that of a hash."""
@@ -127,6 +152,7 @@ async def change(
     asked = body.model_dump(exclude_unset=True)
     if asked.setdefault("dialect", before.asked_dialect) == before.asked_dialect:
         asked = {"entry": before.asked_entry, "dialect_failures": before.dialect_failures} | asked
+    asked.setdefault("files", before.files)
     given = EvaluatorInput(name=name, language=before.language, **asked)
     expected = if_match.strip().removeprefix("W/").strip('"')
     saved = await service.save_evaluator(given, expected=None if expected == "*" else expected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -24,6 +24,8 @@ from sandboxes.base import Language, Problem, SandboxConfig
 _PLACE = re.compile(r"[^\s:]{1,80}:(\d{1,7})(?::(\d{1,7}))?: (.*)")
 _SECONDS = "2"
 """That a row may take while one types, if the form does not say: a script that loops should not be waited for long."""
+FILE = "file:"
+"""Begins the name of a field that holds a file."""
 DRAFT_ROWS = 5
 """Rows that are scored while one types."""
 
@@ -55,6 +57,8 @@ class Draft:
     """The tool that it was written for; empty: found out by reading it."""
     entry: str = ""
     dialect_failures: DialectFailures = "failed"
+    files: dict[str, str] = field(default_factory=dict)
+    """The texts of the files that belong to it, by their names."""
 
     @property
     def how_read(self) -> HowRead:
@@ -64,19 +68,29 @@ class Draft:
 
 def of_form(form: Mapping[str, str]) -> Draft:
     """Return the draft that a form sends. Raises InputError for a word that is too long."""
-    known = {name: form[name] for name in asdict(Draft()) if name in form}
-    for name, field in (("dialect", "Read as"), ("entry", "What is called")):
+    known: dict[str, Any] = {name: form[name] for name in asdict(Draft()) if name in form and name != "files"}
+    for name, label in (("dialect", "Read as"), ("entry", "What is called")):
         known[name] = known.get(name, "").strip()
         if len(known[name]) > MOST_WORD:
-            raise InputError(f"{field}: it has more than {MOST_WORD} characters; shorten it")
+            raise InputError(f"{label}: it has more than {MOST_WORD} characters; shorten it")
     language: Language = "typescript" if known.pop("language", "") == "typescript" else "python"
     failures: DialectFailures = "as-zero" if known.pop("dialect_failures", "") == "as-zero" else "failed"
-    return Draft(language=language, dialect_failures=failures, **known)
+    return Draft(language=language, dialect_failures=failures, files=_files(form), **known)
+
+
+def _files(form: Mapping[str, str]) -> dict[str, str]:
+    """The files of a form: those that are shown and were not taken out, and a new one."""
+    shown = {name.removeprefix(FILE): text for name, text in form.items() if name.startswith(FILE)}
+    found = {name: text.replace("\r\n", "\n") for name, text in shown.items() if f"drop:{name}" not in form}
+    if new := form.get("new_file", "").strip():
+        found[new] = form.get("new_text", "").replace("\r\n", "\n")
+    return found
 
 
 def of_version(version: EvaluatorVersion, **more: Any) -> Draft:
     """Return the draft of a version that is kept, read as it was when it was saved."""
     draft = Draft(version.name, version.language, version.source, dialect_failures=version.dialect_failures)
+    draft = replace(draft, files=version.files)
     return replace(draft, dialect=version.how_read["dialect"] or "", entry=version.entry or "", **more)
 
 
@@ -129,7 +143,9 @@ async def try_draft(service: Service, draft: Draft) -> dict[str, Any]:
         if not draft.source.strip():
             return EMPTY
         asked = request_of(draft)
-        how = CheckRequest(source=draft.source, language=draft.language, dialect=asked.dialect, entry=asked.entry)
+        how = CheckRequest(
+            source=draft.source, language=draft.language, dialect=asked.dialect, entry=asked.entry, files=draft.files
+        )
         checked = await service.check(how)
         read = checked if checked.dialect else None
         reply = await service.evaluate(asked)
@@ -187,6 +203,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
         dialect=draft.dialect or None,
         entry=draft.entry or None,
         dialect_failures=draft.dialect_failures,
+        files=draft.files,
         rows=typed,
         dataset=draft.dataset or None,
         first=forms.whole_number(draft.first or "1", "the first row"),
@@ -200,7 +217,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
 async def fits(service: Service, draft: Draft) -> list[SandboxFit]:
     """Return each sandbox with yes or why not; none while the script is no evaluator."""
     try:
-        return await service.fits(source=draft.source, language=draft.language, **draft.how_read)
+        return await service.fits(source=draft.source, language=draft.language, files=draft.files, **draft.how_read)
     except InputError:
         return []
 

@@ -101,8 +101,13 @@ async def run(request: Request, service: Here) -> Response:
 
 
 def _same(opened: Draft, draft: Draft) -> bool:
-    names = ("source", "name", "dialect", "entry", "dialect_failures")
+    names = ("source", "files", "name", "dialect", "entry", "dialect_failures")
     return all(getattr(opened, name) == getattr(draft, name) for name in names)
+
+
+def _text(script: Draft | EvaluatorVersion) -> str:
+    """The script with its files, to be compared."""
+    return "\n".join([script.source, *(f"{name}:\n{text}" for name, text in script.files.items())])
 
 
 async def _saved(service: Service, draft: Draft) -> EvaluatorVersion:
@@ -113,6 +118,7 @@ async def _saved(service: Service, draft: Draft) -> EvaluatorVersion:
         dialect=draft.dialect or None,
         entry=draft.entry or None,
         dialect_failures=draft.dialect_failures,
+        files=draft.files,
     )
     return await service.save_evaluator(script, expected=draft.expected or None)
 
@@ -122,7 +128,7 @@ async def _refused(request: Request, service: Service, draft: Draft, problem: Se
         failed = EMPTY | {"detail": problem.detail}
         return await _editor(request, service, draft, tried=failed, status=problem.status)
     theirs = await call_in_thread(service.store.evaluator, draft.name)
-    conflict = {"detail": problem.detail, "diff": difference(draft.source, theirs.source)}
+    conflict = {"detail": problem.detail, "diff": difference(_text(draft), _text(theirs))}
     draft = replace(draft, expected=theirs.version)
     return await _editor(request, service, draft, conflict=conflict, status=409)
 
@@ -169,7 +175,7 @@ async def differ(
         "diff.html",
         old=versions[0],
         new=versions[1],
-        diff=difference(versions[0].source, versions[1].source),
+        diff=difference(*map(_text, versions)),
         datasets=(await call_in_thread(service.store.datasets, count=_LISTED)).items,
         dataset=dataset,
         first=first,

@@ -8,12 +8,13 @@ import zlib
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Unpack
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import MAX_BYTES, MAX_FILES, refuse_name
-from runner.inputs.evaluators.load import MAX_SOURCE, read_evaluator
+from runner.inputs.evaluators.load import MAX_SOURCE, HowRead, read_evaluator
 
 MAX_ZIP = MAX_BYTES + MAX_SOURCE
 """Bytes of it, and of all that is in it."""
@@ -21,7 +22,7 @@ _ENTRIES = 10 * MAX_FILES
 _WHERE = "the zip"
 
 
-def read_zip(data: bytes, name: str | None = None) -> Evaluator:
+def read_zip(data: bytes, name: str | None = None, **how: Unpack[HowRead]) -> Evaluator:
     """
     Read the evaluator that a zip file holds, as its folder is read: `evaluator.py` or `evaluator.ts`, at its top or in
     its one folder, with what that imports. What else is in it is left out.
@@ -29,6 +30,7 @@ def read_zip(data: bytes, name: str | None = None) -> Evaluator:
     Args:
         data: The file.
         name: The evaluator's. None: the folder's in it.
+        **how: As in `read_evaluator`.
 
     Raises:
         EvaluatorError: It is none, or too much is in it.
@@ -44,7 +46,7 @@ def read_zip(data: bytes, name: str | None = None) -> Evaluator:
                 path = folder / file.removeprefix(f"{top}/" if top else "")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            found = read_evaluator(folder)
+            found = read_evaluator(folder, **how)
         except EvaluatorError as error:
             raise EvaluatorError(str(error).replace(str(folder), _WHERE)) from None
         except OSError as error:

@@ -111,15 +111,7 @@ def _text(script: Draft | EvaluatorVersion) -> str:
 
 
 async def _saved(service: Service, draft: Draft) -> EvaluatorVersion:
-    script = EvaluatorInput(
-        source=draft.source,
-        name=draft.name or None,
-        language=draft.language,
-        dialect=draft.dialect or None,
-        entry=draft.entry or None,
-        dialect_failures=draft.dialect_failures,
-        files=draft.files,
-    )
+    script = EvaluatorInput(**draft.script, name=draft.name or None, dialect_failures=draft.dialect_failures)
     return await service.save_evaluator(script, expected=draft.expected or None)
 
 

@@ -129,7 +129,10 @@ def test_what_is_too_much_or_hostile_is_refused_before_it_is_read(server: Live) 
             for name in ("../a.py", "a\nb.py", "/etc/x")
         ),
         ({"source": SOURCE, "files": {f"m{number}.py": "" for number in range(101)}}, "files"),
-        ({"source": SOURCE, "files": {"helper.py": "", "words.txt": "é" * ((1 << 20) + 1)}}, "more than 100 files or 2 MB"),
+        (
+            {"source": SOURCE, "files": {"helper.py": "", "words.txt": "é" * ((1 << 20) + 1)}},
+            "more than 100 files or 2 MB",
+        ),
         ({"zip": base64.b64encode(bomb.getvalue()).decode()}, "bytes in them"),
         ({"zip": base64.b64encode(b"no zip").decode()}, "the zip cannot be read"),
         ({"zip": "?"}, "zip"),

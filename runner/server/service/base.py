@@ -116,25 +116,25 @@ class ServicePart:
 
     async def _parsed(
         self,
-        sent: ScriptSource,
+        script: ScriptSource,
         file_name: str | None = None,
         name: str | None = None,
         failures: DialectFailures = "failed",
     ) -> Evaluator:
         """A script that was sent. Raises EvaluatorError, and ServiceError for one that is too large."""
-        how = HowRead(dialect=sent.dialect, entry=sent.entry, failures=failures)
-        if sent.zip is not None:
-            script = await call_in_thread(read_zip, sent.zip, name, **how)
-            self._refuse_large(script.source)
-            return script
-        source = sent.source or ""
+        how = HowRead(dialect=script.dialect, entry=script.entry, failures=failures)
+        if script.zip is not None:
+            found = await call_in_thread(read_zip, script.zip, name, **how)
+            self._refuse_large(found.source)
+            return found
+        source = script.source or ""
         self._refuse_large(source)
         return await call_in_thread(
             parse_script,
             source,
             name or stem_of(file_name),
-            language_of(file_name, sent.language),
-            tuple(sent.files.items()),
+            language_of(file_name, script.language),
+            tuple(script.files.items()),
             **(how if file_name is None else how_named(file_name, how)),
         )
 

@@ -130,17 +130,17 @@ class Service(RunService):
             language = scripts.language_of(request.file_name, request.language)
             return ScriptCheck(name=name, language=language, problems=(scripts.problem_of(error, name),))
 
-    async def fits(self, evaluator: str | None = None, sent: ScriptSource = _ANY) -> list[SandboxFit]:
+    async def fits(self, evaluator: str | None = None, script: ScriptSource = _ANY) -> list[SandboxFit]:
         """
-        Return each sandbox with whether it can run the evaluator here: one that is kept, or what was `sent`, or any in
+        Return each sandbox with whether it can run the evaluator here: one that is kept, or a `script`, or any in
         Python.
 
         Raises:
             NotStoredError: There is none in the store.
             EvaluatorError: It is not an evaluator.
         """
-        script = await self._parsed(sent) if evaluator is None else (await self._script(evaluator))[1]
-        return await call_in_thread(self._machine.fits, script, self.settings.refused())
+        wanted = await self._parsed(script) if evaluator is None else (await self._script(evaluator))[1]
+        return await call_in_thread(self._machine.fits, wanted, self.settings.refused())
 
     async def evaluate(self, request: EvaluateRequest) -> TryReply:
         """

@@ -9,50 +9,19 @@ import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from mcp import Client as McpClient
 
 from runner import Client, evaluate, read_evaluator
 from runner.results.store import open_store
-from sandboxes.base import Language
 from tests.cli.commands import evalcell, write_rows
 from tests.server.http.live import Live, live
 from tests.server.mcp.agent import call
+from tests.several import PYTHON, ROWS, SCORES, Several, both
 
-ROWS = [{"output": "A", "reference": "a"}, {"output": "B", "reference": "a"}]
-SCORES = [1.0, 0.0]
-
-
-class Several(NamedTuple):
-    """An evaluator of several files."""
-
-    language: Language
-    main: str
-    source: str
-    files: dict[str, str]
-
-
-PYTHON = Several(
-    "python",
-    "evaluator.py",
-    "from helper import norm\n\n\n"
-    "def evaluate(output, reference):\n    return float(norm(output) == norm(reference))\n",
-    {"helper.py": "from deep.low import low as norm\n", "deep/low.py": "def low(text):\n    return text.lower()\n"},
-)
-TYPESCRIPT = Several(
-    "typescript",
-    "evaluator.ts",
-    'import { norm } from "./helper.ts";\n\n'
-    "export const evaluate = (output: string, reference: string) => Number(norm(output) === norm(reference));\n",
-    {
-        "helper.ts": 'export { low as norm } from "./deep/low.ts";\n',
-        "deep/low.ts": "export const low = (text: string): string => text.toLowerCase();\n",
-    },
-)
 SOURCE, FILES = PYTHON.source, PYTHON.files
-both = pytest.mark.parametrize("several", [PYTHON, TYPESCRIPT], ids=lambda one: one.language)
 
 
 def zipped(several: Several, top: str = "polite/") -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from runner import read_evaluator
 from tests.browser import browser, needs_browser, overflow, violations, watched
 from tests.server.http.live import Live, live
-from tests.server.http.test_script_files import PYTHON, TYPESCRIPT, Several, both
+from tests.several import PYTHON, TYPESCRIPT, Several, both
 
 __all__ = ["browser"]
 
@@ -27,8 +27,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 def laid(several: Several, folder: Path) -> Path:
     """The evaluator in a folder, beside what does not belong to it."""
+    several.lay(folder)
     more = {"README.md": "# Read me", ".git/config": "", "image.png": "\ud800", "rows.jsonl": "{}\n"}
-    for name, text in {several.main: several.source, **several.files, **more}.items():
+    for name, text in more.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text.encode("utf-8", "surrogatepass"))
     return folder
@@ -104,7 +105,7 @@ def test_a_folder_is_dropped_kept_and_changed_by_its_tabs(
 
 
 def test_several_files_and_a_zip_are_dropped(browser: Any, server: Live, tmp_path: Path) -> None:
-    flat = Several("python", "polite.py", PYTHON.source, {"helper.py": "norm = str.lower\n"})
+    flat = Several("python", "polite.py", PYTHON.source, {"helper.py": "norm = str.lower\n"}, PYTHON.whole)
     folder = laid(flat, tmp_path / "flat")
     packed = tmp_path / "zipped-ts.zip"
     with zipfile.ZipFile(packed, "w") as made:

@@ -210,7 +210,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
 async def fits(service: Service, draft: Draft) -> list[SandboxFit]:
     """Return each sandbox with yes or why not; none while the script is no evaluator."""
     try:
-        return await service.fits(sent=ScriptSource(**draft.script))
+        return await service.fits(script=ScriptSource(**draft.script))
     except InputError:
         return []
 

@@ -21,6 +21,7 @@ from sandboxes.cluster.worker import NodeWorker
 from sandboxes.words.wording import python_words
 from tests.cli.commands import evalcell
 from tests.cluster.nodes import Nodes
+from tests.several import ROWS, SCORES, Several, both
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 turns = pytest.mark.rotating("runs on a cluster", "cluster")
@@ -60,6 +61,14 @@ def test_results_are_those_of_one_machine(cluster: Nodes, script: Path, backend:
     here, there = (evaluate(script, rows(100), sandbox=config, on=on, seed=5).results for on in (None, "ray"))
     assert plain(there) == plain(here)
     assert sum(result.outcome == "scored" for result in there) == 99
+
+
+@turns
+@both
+def test_a_scripts_own_files_travel(cluster: Nodes, tmp_path: Path, several: Several) -> None:
+    several.lay(tmp_path)
+    report = evaluate(tmp_path, ROWS, sandbox=SandboxConfig(jobs=2), on="ray")
+    assert [result.score for result in report.results] == SCORES
 
 
 @turns

@@ -104,7 +104,7 @@ async def add(body: EvaluatorInput, service: Here, response: Response, once: Onc
     "/evaluators/zip",
     status_code=201,
     responses=problems("evaluator", "input", "idempotency", "store-full"),
-    openapi_extra={"requestBody": {"required": True, "content": {"application/zip": {"schema": {}}}}},
+    openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {}}}}},
 )
 async def add_zip(
     service: Here,

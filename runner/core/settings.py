@@ -370,7 +370,7 @@ SETTINGS: dict[str, SettingSpec] = {
         "packages", "Seconds to install them, or send files.", "S", heading=PACKAGES, field="sandbox.install_timeout"
     ),
     "file": SettingSpec(
-        "packages", "A file to read; os.environ[NAME] is its path.", "NAME=PATH", field="sandbox.files"
+        "packages", "A file or folder to read; os.environ[NAME] is its path.", "NAME=PATH", field="sandbox.files"
     ),
     "env": SettingSpec("packages", "A variable of your environment.", "NAME", field="sandbox.env"),
     "env_file": SettingSpec(

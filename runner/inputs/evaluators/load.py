@@ -204,7 +204,8 @@ def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: st
     """
     if not files and evaluator.language == "python":
         return evaluator
-    refuse_much(len(files), sum(map(len, files.values())), where)
+    sizes = (len(each.encode("utf-8", "replace") if isinstance(each, str) else each) for each in files.values())
+    refuse_much(len(files), sum(sizes), where)
     texts: dict[str, str] = {}
     for name in sorted(files):
         refuse_name(name, where)

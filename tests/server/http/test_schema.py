@@ -104,6 +104,7 @@ def probe(server: Live, path: str, method: str, examples: int, mode: GenerationM
 PATHS = [
     *(("/v1/check", "post"), ("/v1/evaluate", "post"), ("/v1/recognise", "post"), ("/v1/templates", "get")),
     *(("/v1/sandboxes", "get"), ("/v1/evaluators", "get"), ("/v1/evaluators", "post")),
+    ("/v1/evaluators/zip", "post"),
     *(("/v1/evaluators/{name}", "get"), ("/v1/evaluators/{name}", "put"), ("/v1/evaluators/{name}", "delete")),
     ("/v1/evaluators/zip", "post"),
     *(("/v1/evaluators/{name}/versions", "get"), ("/v1/evaluators/{name}/versions/{number}", "get")),

@@ -16,9 +16,14 @@ def templates() -> None:
 @click.command(short_help="Print the source of a template, or of a kept evaluator.")
 @click.argument("name", shell_complete=options.completion_of("templates"))
 @options.language("The language of a template that has several.")
+@click.option("-o", "--output", metavar="FOLDER", help="Write it here, with the files that belong to it.")
 @options.calls("library.listings.show_source")
 def show() -> None:
-    """Print the source of the template NAME, or of NAME@VERSION of the store, to save and change it."""
+    """
+    Print the source of the template NAME, or of NAME@VERSION of the store, to save and change it.
+
+    A version of several files is written to a new FOLDER, which is an evaluator as well.
+    """
 
 
 @click.command(short_help="Write a first script, and worked examples for it.")

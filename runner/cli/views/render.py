@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.core.text import rows_of
+from runner.engine.scoring import overview
 from runner.engine.scoring.gates import figure, gate_words, missing_rows
 from runner.engine.scoring.overview import aggregates, figures
 from runner.engine.scoring.shown_rows import ShownRow, safe
@@ -123,6 +124,8 @@ def summary_view(summary: Summary) -> RenderableType:
     if summary.cached is not None:
         of = summary.rows * summary.repeat
         rows.append(("cached", text(f"{summary.cached:,} of {of:,} scores are of earlier runs")))
+    if summary.extracted:
+        rows.append(("json", text(overview.extracted_words(summary))))
     if summary.failed or summary.lost:
         rows.append(("left out", text(f"{missing_rows(summary)}: in neither the mean nor any other score", "red")))
     for name, stats in (summary.outputs or {"": summary}).items():

@@ -57,7 +57,12 @@ def outcome_words(summary: Summary) -> str:
     counts = outcome_counts(summary)
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "scored")
     speed = "" if summary.seconds is None else f" in {summary.seconds:,.1f} s"
-    return f"{summary.rows:,} rows{speed}: {words}"
+    return f"{summary.rows:,} rows{speed}: {words}{'; ' * bool(summary.extracted)}{extracted_words(summary)}"
+
+
+def extracted_words(summary: Summary) -> str:
+    """Return how many rows had their JSON in a fence or in prose; empty for none."""
+    return f"JSON taken out of a fence or prose in {rows_of(summary.extracted)}" if summary.extracted else ""
 
 
 def errors(summary: Summary) -> Iterator[str]:

@@ -47,6 +47,7 @@ SEVERAL = {
     "tfidf-cosine": _ONE,
     "token-cosine": _ONE,
     "token-overlap-cosine": "one text, as the published evaluator has it: the elements with commas between them",
+    "tool-calls": "the calls that are expected",
 }
 """How each template takes a list where others take one reference."""
 _LANGUAGES = {"python": "Python", "typescript": "TypeScript"}

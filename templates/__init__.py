@@ -27,6 +27,7 @@ _DEMOS = {
     "rouge_l": "token_cosine",
     "tfidf_cosine": "token_cosine",
     "token_overlap_cosine": "token_cosine",
+    "tool_calls": "json_distance",
 }
 """Whose dataset a template without its own is tried on."""
 

@@ -32,6 +32,23 @@ _DEMOS = {
 """Whose dataset a template without its own is tried on."""
 
 
+PURPOSES = {
+    "output is JSON, and fields matter": "json-similarity",
+    "output is JSON that must keep to a schema": "json-schema",
+    "short answer": "exact-match",
+    "short answer within a longer text": "contains",
+    "number": "numeric-closeness",
+    "long text, such as a summary": "rouge-l",
+    "labels": "classification",
+    "several things, in any order": "set-f1",
+    "program, with its tests": "code-tests",
+    "tool calls of an agent": "tool-calls",
+    "what was retrieved": "context-recall",
+    "two answers: which is better?": "pairwise",
+}
+"""The one template to begin with, by what the output is."""
+
+
 @cache
 def names() -> tuple[str, ...]:
     """Return all templates, as one names them: `json-distance`."""

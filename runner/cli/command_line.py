@@ -38,7 +38,12 @@ def _command(given: Sequence[str], error: ColumnsError) -> str:
 def _joined(words: list[str], added: list[str]) -> str:
     """A command with more options, without what a terminal would obey, which may only be in a file's name."""
     at = words.index("--") if "--" in words else len(words)
-    command = shlex.join(map(whole, ["evalcell", *words[:at], *added, *words[at:]]))
+    return safe_command(["evalcell", *words[:at], *added, *words[at:]])
+
+
+def safe_command(words: Sequence[str]) -> str:
+    """Return the words as a shell takes them, without what a terminal would obey."""
+    command = shlex.join(map(whole, words))
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in command)
 
 

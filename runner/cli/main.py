@@ -105,6 +105,7 @@ _FIRST_STEPS = """\
 evalcell scores datasets with evaluator scripts that run in a sandbox.
 
   evalcell run json-distance demo         see it work: 200 rows, scored by a template
+  evalcell suggest data.csv               the template that fits your file, and the command to run
   evalcell templates                      the evaluators that come with evalcell
   evalcell run exact-match data.csv       score a file of your own
   evalcell new polite                     write an evaluator: a script, and examples for it
@@ -126,6 +127,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     cls=Group,
     commands=(
         authoring.templates,
+        authoring.suggest,
         authoring.show,
         authoring.new,
         authoring.init,

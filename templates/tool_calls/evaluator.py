@@ -59,6 +59,7 @@ DEPTH = 30
 ARGUMENTS = ("arguments", "args", "input", "parameters")
 HELD = ("tool_calls", "invalid_tool_calls", "function_call", "functionCall", "function")
 INNER = ("message", "messages", "choices", "output", "content", "parts", "candidates", "kwargs", "data")
+BESIDE = ("id", "type", "index", "call_id")
 OTHER_ROLES = ("user", "system", "developer", "tool", "function")
 OTHER_TYPES = ("human", "system", "tool", "tool_result", "function_call_output")
 
@@ -147,7 +148,7 @@ def find_calls(value: object, depth: int = 0) -> list[Call] | None:
     for key in INNER:
         if key in value:
             return find_calls(value[key], depth + 1) if isinstance(value[key], list | dict) else []
-    if isinstance(value.get("name"), str):
+    if isinstance(value.get("name"), str) and value.keys() <= {"name", *BESIDE}:
         return [Call(value["name"], {})]
     return [] if "tool_calls" in value or "role" in value or "type" in value else None
 

@@ -65,6 +65,7 @@ const DEPTH = 30;
 const ARGUMENTS = ["arguments", "args", "input", "parameters"];
 const HELD = ["tool_calls", "invalid_tool_calls", "function_call", "functionCall", "function"];
 const INNER = ["message", "messages", "choices", "output", "content", "parts", "candidates", "kwargs", "data"];
+const BESIDE = ["id", "type", "index", "call_id"];
 const OTHER_ROLES: unknown[] = ["user", "system", "developer", "tool", "function"];
 const OTHER_TYPES: unknown[] = ["human", "system", "tool", "tool_result", "function_call_output"];
 
@@ -155,7 +156,9 @@ function findCalls(value: unknown, depth = 0): Call[] | null {
   for (const key of INNER) {
     if (has(key)) return isObject(value[key]) || Array.isArray(value[key]) ? findCalls(value[key], depth + 1) : [];
   }
-  if (typeof value.name === "string") return [{ name: value.name, arguments: {} }];
+  if (typeof value.name === "string" && Object.keys(value).every((key) => key === "name" || BESIDE.includes(key))) {
+    return [{ name: value.name, arguments: {} }];
+  }
   return has("tool_calls") || has("role") || has("type") ? [] : null;
 }
 

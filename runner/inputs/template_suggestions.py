@@ -13,7 +13,7 @@ from pydantic import Field
 
 from runner.core.text import printable
 from runner.core.types import Case
-from runner.inputs.evaluators.column import BY_NAME, column_text
+from runner.inputs.evaluators.column import BY_NAME, TEXTS, column_text
 from runner.inputs.evaluators.column_suggestions import likely_columns, plain_name
 from sandboxes.record import Record
 from templates.parts.json_text import find_json
@@ -53,7 +53,7 @@ class Suggestion(Record):
     """The column, or path, of each parameter that does not find its own: `--map`."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Of parameters, for all rows: `--set`."""
-    json_columns: tuple[str, ...] = ()
+    read_as_json: tuple[str, ...] = ()
     language: Literal["py", "ts"] = "py"
     why: str
     rows: int
@@ -66,7 +66,7 @@ class Suggestion(Record):
         pairs = [word for name, column in self.columns.items() for word in ("--map", f"{name}={column}")]
         for name, value in self.values.items():
             pairs += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"]
-        pairs += [word for column in self.json_columns for word in ("--json-columns", column)]
+        pairs += [word for column in self.read_as_json for word in ("--json-columns", column)]
         pairs += ["--lang", self.language] if self.language != "py" else []
         return ["evalcell", "run", self.evaluator, dataset, *pairs]
 
@@ -169,8 +169,8 @@ def _columns(cases: Sequence[Case]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     usable = [case for case in cases if not case.broken]
     for case in usable:
-        own = {name: getattr(case, name) for name in ("output", "reference", "input") if name in case.present}
-        for name, value in {**own, **case.metadata}.items():
+        row: dict[str, Any] = {name: getattr(case, name) for name in TEXTS if name in case.present}
+        for name, value in (row | case.metadata).items():
             columns.setdefault(name, []).append(value)
     return {name: values for name, values in columns.items() if len(values) * 2 > len(usable)}
 
@@ -301,7 +301,7 @@ def _lists(output: _Column, reference: _Column, made: Callable[..., Suggestion])
             found = made("exact-match", several, **_case(output, {_key(text): text for text in texts}))
         else:
             found = made("rouge-l", several)
-    return found.model_copy(update={"json_columns": columns})
+    return found.model_copy(update={"read_as_json": columns})
 
 
 def _are_labels(output: _Column, reference: _Column) -> bool:

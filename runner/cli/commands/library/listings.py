@@ -31,11 +31,8 @@ def list_templates() -> int:
     out = render.out()
     out.print(begin)
     out.print(made)
-    out.print(
-        Text(
-            "evalcell suggest DATASET names the one that fits; evalcell run NAME demo tries one; evalcell show NAME > mine.py copies it"
-        )
-    )
+    out.print(Text("evalcell suggest DATASET names the one that fits your columns"))
+    out.print(Text("evalcell run NAME demo tries one; evalcell show NAME > mine.py copies it"))
     return DONE
 
 

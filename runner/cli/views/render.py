@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO
 
 from rich import box
@@ -141,6 +141,18 @@ def summary_view(summary: Summary) -> RenderableType:
         rate = f", {summary.rows_per_second:,.0f} rows/s" if summary.rows_per_second else ""
         rows.append(("time", Text(f"{summary.seconds:,.1f} s{rate}")))
     return facts(rows)
+
+
+def overview_view(summaries: Mapping[str, Summary]) -> RenderableType:
+    """Return a table of several runs, one line each."""
+    made = table(*overview.OVERVIEW)
+    for column in made.columns[1:5]:
+        column.justify = "right"
+    styles = {"failed": "bold red", "not judged": "yellow", "passed": "green"}
+    for row in overview.overview(summaries):
+        name, *figures_, gate = row.words()
+        made.add_row(text(name), *map(Text, figures_), Text(gate, style=styles.get(gate, "")))
+    return made
 
 
 def gate_line(result: GateResult, of: str = "") -> Text:

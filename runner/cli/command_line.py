@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from runner.core.errors import ColumnsError
-from runner.core.text import whole
+from runner.core.text import command_text
 
 
 def next_command(words: Sequence[str], error: ColumnsError) -> str:
@@ -38,13 +37,7 @@ def _command(given: Sequence[str], error: ColumnsError) -> str:
 def _joined(words: list[str], added: list[str]) -> str:
     """A command with more options, without what a terminal would obey, which may only be in a file's name."""
     at = words.index("--") if "--" in words else len(words)
-    return safe_command(["evalcell", *words[:at], *added, *words[at:]])
-
-
-def safe_command(words: Sequence[str]) -> str:
-    """Return the words as a shell takes them, without what a terminal would obey."""
-    command = shlex.join(map(whole, words))
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in command)
+    return command_text(["evalcell", *words[:at], *added, *words[at:]])
 
 
 def _without(given: Sequence[str], mapped: dict[str, str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from runner.core.text import printable
 from runner.core.types import Aggregate, DialectFailures, InputMapping, OutputConfig, Parameter
+from runner.inputs.template_suggestions import Suggestion
 from sandboxes.base import Language, Limits, Model, Problem, SandboxConfig
 
 MOST_WORD = 200
@@ -138,6 +139,12 @@ class DatasetRows(Model):
     columns: tuple[str, ...]
     """Of these rows, in the order in which they appear."""
     rows: tuple[DatasetRow, ...]
+
+
+class DatasetSuggestion(Suggestion):
+    """The template that a dataset calls for, and the command that runs it."""
+
+    command: str
 
 
 class RecognisedFile(Model):

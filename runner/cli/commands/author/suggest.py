@@ -7,12 +7,11 @@ from dataclasses import replace
 import click
 
 from runner.cli import values
-from runner.cli.command_line import safe_command
 from runner.cli.command_options import CommandOptions
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE
 from runner.cli.option_groups import option_of
 from runner.cli.views import render
-from runner.core.text import json_text, printable, whole
+from runner.core.text import command_text, json_text, printable, whole
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.template_suggestions import suggest_template
 from runner.runs.store_references import prepare
@@ -36,7 +35,7 @@ def suggest(options: CommandOptions) -> int:
     for name, value in options.settings.items() if found.evaluator else ():
         each = value if isinstance(value, tuple) else (value,)
         words += [word for one in each if one not in words for word in (option_of(name), str(one))]
-    command = safe_command(words)
+    command = command_text(words)
     if options.as_json:
         told = {**found.model_dump(mode="json"), "command": command}
         render.out().out(json_text(told), highlight=False)

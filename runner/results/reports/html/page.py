@@ -77,7 +77,7 @@ def _overview(contents: Sequence[Part], names: Sequence[str]) -> str:
         )
     return (
         '<section class="run" aria-labelledby="overview"><h2 id="overview">Overview</h2>'
-        '<div class="scroll" role="region" tabindex="0" aria-labelledby="overview"><table>'
+        '<div class="scroll" role="region" tabindex="0" aria-label="All runs"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div></section>"
     )
 

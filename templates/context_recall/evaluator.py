@@ -41,7 +41,7 @@ Source: Ragas, Context Recall without a model: its formula, over string similari
 
 from templates.parts.contexts import alike, as_texts
 
-SHOWN = 3
+SHOWN_TEXTS = 3
 CHARACTERS = 60
 
 
@@ -52,6 +52,6 @@ def evaluate(contexts: object, reference_contexts: object, threshold: float = 1.
     missing = [text for text in wanted if not any(alike(text, one, threshold) for one in retrieved)]
     told = f"{len(wanted) - len(missing)} of {len(wanted)} reference context(s) were retrieved."
     if missing:
-        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        told += f" Missing: {', '.join(text[:CHARACTERS] for text in missing[:SHOWN])}{more}."
+        more = f" and {len(missing) - SHOWN_TEXTS} more" if len(missing) > SHOWN_TEXTS else ""
+        told += f" Missing: {', '.join(text[:CHARACTERS] for text in missing[:SHOWN_TEXTS])}{more}."
     return {"score": (len(wanted) - len(missing)) / len(wanted), "explanation": told}

@@ -47,7 +47,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from templates.parts.json_text import find_json, parse_json, taken
+from templates.parts.json_text import extraction_note, find_json, parse_json
 from templates.parts.levenshtein import similarity
 
 
@@ -86,7 +86,7 @@ def evaluate(
         nodes += node.parts
     for node in reversed(nodes):
         node.score = weighted_mean(node.parts) if node.parts else leaf_score(node.reference, node.output)
-    told = f"Similarity {root.score:.4f}{lowest(root.parts)}{unused_weights(nodes)}.{taken(output, part)}"
+    told = f"Similarity {root.score:.4f}{lowest(root.parts)}{unused_weights(nodes)}.{extraction_note(output, part)}"
     return {"score": root.score, "explanation": told}
 
 

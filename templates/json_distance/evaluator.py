@@ -28,7 +28,7 @@ Source: Phoenix, code evaluator recipe JSON Distance, its Python version.
 
 import json
 
-from templates.parts.json_text import find_json, taken
+from templates.parts.json_text import extraction_note, find_json
 
 
 def evaluate(output: object, reference: object, extract: str = "whole") -> dict[str, object]:
@@ -37,7 +37,7 @@ def evaluate(output: object, reference: object, extract: str = "whole") -> dict[
         found, wanted = load(part), load(find_json(reference, extract))
     except ValueError as error:
         return {"label": "invalid", "score": None, "explanation": f"Failed to parse JSON: {error}"}
-    points, note = distance(found, wanted), taken(output, part)
+    points, note = distance(found, wanted), extraction_note(output, part)
     if points == 0:
         return {"label": "match", "score": 0.0, "explanation": f"Output matches the reference exactly.{note}"}
     explanation = f"{points} field(s) differ from the reference.{note}"

@@ -22,13 +22,13 @@
  *
  * Source: Phoenix, code evaluator recipe JSON Distance, its TypeScript version.
  */
-import { findJson, taken } from "../parts/json_text.ts";
+import { extractionNote, findJson } from "../parts/json_text.ts";
 
 type Arguments = { output: unknown; reference: unknown; extract?: string };
 
 function evaluate({ output, reference, extract = "whole" }: Arguments) {
   const part = findJson(output, extract);
-  const note = taken(output, part);
+  const note = extractionNote(output, part);
   let points: number;
   try {
     points = distance(parsed(part), parsed(findJson(reference, extract)));

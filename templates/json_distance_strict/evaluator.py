@@ -36,12 +36,12 @@ Infinity; whole numbers are exact.
 Source: Phoenix, built-in evaluator json_distance, by its documentation.
 """
 
-from templates.parts.json_text import find_json, parse_json, taken
+from templates.parts.json_text import extraction_note, find_json, parse_json
 
 
 def evaluate(expected: object, actual: object, parse_strings: bool = True, extract: str = "fence") -> dict[str, object]:
     part = find_json(actual, extract) if parse_strings else actual
-    note = taken(actual, part)
+    note = extraction_note(actual, part)
     if parse_strings:
         try:
             expected = parse_json(find_json(expected, extract), "`expected`", constants=True)

@@ -32,7 +32,7 @@
  *
  * Source: Phoenix, built-in evaluator json_distance, by its documentation.
  */
-import { findJson, taken } from "../parts/json_text.ts";
+import { extractionNote, findJson } from "../parts/json_text.ts";
 
 type Arguments = { expected: unknown; actual: unknown; parse_strings?: boolean; extract?: string };
 
@@ -46,7 +46,7 @@ export function evaluate({ expected, actual, parse_strings = true, extract = "fe
       return { label: "invalid", score: null, explanation: `Failed to parse JSON: \`${name}\` is not valid JSON` };
     }
   }
-  const note = parse_strings ? taken(actual, findJson(actual, extract)) : "";
+  const note = parse_strings ? extractionNote(actual, findJson(actual, extract)) : "";
   const count = differences(sides.expected, sides.actual);
   return { score: count, explanation: `JSON structures have ${count} difference(s)${note}` };
 }

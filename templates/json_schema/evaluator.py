@@ -43,7 +43,7 @@ from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from templates.parts.json_text import find_json, parse_json, taken
+from templates.parts.json_text import extraction_note, find_json, parse_json
 
 SHOWN_ERRORS = 3
 COUNTED_ERRORS = 100
@@ -64,14 +64,18 @@ def evaluate(output: object, schema: object, parse_strings: bool = True, extract
     except RecursionError:
         raise ValueError("the output is nested too deeply, or `schema` refers to itself without end") from None
     if not violations:
-        return {"label": "valid", "score": 1.0, "explanation": f"The output keeps to the schema.{taken(output, part)}"}
+        return {
+            "label": "valid",
+            "score": 1.0,
+            "explanation": f"The output keeps to the schema.{extraction_note(output, part)}",
+        }
     count = f"{len(violations)}{' or more' if len(violations) == COUNTED_ERRORS else ''}"
     first = "; ".join(map(describe_error, violations[:SHOWN_ERRORS]))
     more = "; …" if len(violations) > SHOWN_ERRORS else ""
     return {
         "label": "invalid",
         "score": 0.0,
-        "explanation": f"{count} violation(s): {first}{more}{taken(output, part)}",
+        "explanation": f"{count} violation(s): {first}{more}{extraction_note(output, part)}",
     }
 
 

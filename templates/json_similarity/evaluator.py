@@ -41,7 +41,7 @@ Source: UiPath JSON Similarity, its documentation; what that leaves open as in t
 import math
 from fractions import Fraction
 
-from templates.parts.json_text import find_json, parse_json, taken
+from templates.parts.json_text import extraction_note, find_json, parse_json
 from templates.parts.levenshtein import similarity
 
 MISSING = object()
@@ -75,7 +75,7 @@ def evaluate(
     matched = math.fsum(scores)
     return {
         "score": matched / len(scores) if scores else 1.0,
-        "explanation": f"Matched leaves: {count_leaves(matched)}, Total leaves: {len(scores)}{taken(output, part)}",
+        "explanation": f"Matched leaves: {count_leaves(matched)}, Total leaves: {len(scores)}{extraction_note(output, part)}",
     }
 
 

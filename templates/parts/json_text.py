@@ -4,7 +4,7 @@ import json
 import re
 from typing import NoReturn
 
-TAKEN = " (JSON taken out of the text)"
+NOTE = " (JSON taken out of the text)"
 OPEN = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:[A-Za-z0-9_+.-]+[ \t]*)?\r?$")
 SPACES = " \t\r\n"
 SPACE = r"[ \t\r\n]*"
@@ -57,9 +57,9 @@ def find_json(value: object, extract: str) -> object:
     return value if not found else found[0] if extract == "first" else found[-1]
 
 
-def taken(value: object, part: object) -> str:
+def extraction_note(value: object, part: object) -> str:
     """What an explanation ends with if the part is not all of the text."""
-    return TAKEN if isinstance(value, str) and value != part else ""
+    return NOTE if isinstance(value, str) and value != part else ""
 
 
 def fenced_blocks(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-const TAKEN = " (JSON taken out of the text)";
+const NOTE = " (JSON taken out of the text)";
 const OPEN = /^[ \t]*(`{3,}|~{3,})[ \t]*(?:[A-Za-z0-9_+.-]+[ \t]*)?\r?$/;
 const PLAIN = "(?:-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)";
 const SPACE = "[ \\t\\r\\n]*";
@@ -25,8 +25,8 @@ export function findJson(value: unknown, extract: string): unknown {
 }
 
 /** What an explanation ends with if the part is not all of the text. */
-export function taken(value: unknown, part: unknown): string {
-  return typeof value === "string" && value !== part ? TAKEN : "";
+export function extractionNote(value: unknown, part: unknown): string {
+  return typeof value === "string" && value !== part ? NOTE : "";
 }
 
 /** The last character that is no white space. A regular expression takes quadratic time to find it. */

@@ -51,13 +51,13 @@ Source: none; the measure is the share of matching fields, as in the Berkeley Fu
 
 import json
 
-from templates.parts.json_text import find_json, parse_json, refuse, taken
+from templates.parts.json_text import extraction_note, find_json, parse_json, refuse
 
-SHOWN = 5
+SHOWN_NAMES = 5
 WORDS = 60
 DEPTH = 30
 ARGUMENTS = ("arguments", "args", "input", "parameters")
-HELD = ("tool_calls", "invalid_tool_calls", "function_call", "functionCall", "function")
+CALL_KEYS = ("tool_calls", "invalid_tool_calls", "function_call", "functionCall", "function")
 INNER = ("message", "messages", "choices", "output", "content", "parts", "candidates", "kwargs", "data")
 BESIDE = ("id", "type", "index", "call_id")
 OTHER_ROLES = ("user", "system", "developer", "tool", "function")
@@ -95,16 +95,16 @@ def evaluate(
         points += share
         whole += share == 1
         if fields:
-            wrong.append(f"{cut(expected[i].name)} ({listed(fields)})")
+            wrong.append(f"{cut(expected[i].name)} ({join_names(fields)})")
     count = len(expected) + (len(extra) if count_extra else 0)
     told = [f"{whole} of {len(expected)} expected call(s) made as expected, of {len(actual)} made"]
-    told += [f"arguments differ: {listed(wrong)}"] if wrong else []
-    told += [f"missing: {listed(missing)}"] if missing else []
-    told += [f"extra: {listed(extra)}"] if extra else []
+    told += [f"arguments differ: {join_names(wrong)}"] if wrong else []
+    told += [f"missing: {join_names(missing)}"] if missing else []
+    told += [f"extra: {join_names(extra)}"] if extra else []
     return {
         "label": label_of(missing, extra if count_extra else [], wrong),
         "score": points / count if count else 1.0,
-        "explanation": f"{'; '.join(told)}.{taken(output, part)}",
+        "explanation": f"{'; '.join(told)}.{extraction_note(output, part)}",
     }
 
 
@@ -138,7 +138,7 @@ def find_calls(value: object, depth: int = 0) -> list[Call] | None:
         return None
     if value.get("role") in OTHER_ROLES or value.get("type") in OTHER_TYPES:
         return []
-    for key in HELD:
+    for key in CALL_KEYS:
         if value.get(key) and isinstance(value[key], list | dict):
             return find_calls(value[key], depth + 1)
     if isinstance(value.get("name"), str):
@@ -232,9 +232,9 @@ def equal(expected: object, actual: object) -> bool:
     return True
 
 
-def listed(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(cut, names[:SHOWN])) + more
+def join_names(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return ", ".join(map(cut, names[:SHOWN_NAMES])) + more
 
 
 def cut(name: str) -> str:

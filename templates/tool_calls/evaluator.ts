@@ -45,7 +45,7 @@
  *
  * Source: none; the measure is the share of matching fields, as in the Berkeley Function-Calling Leaderboard's checks.
  */
-import { findJson, taken } from "../parts/json_text.ts";
+import { extractionNote, findJson } from "../parts/json_text.ts";
 
 type Arguments = {
   output: unknown;
@@ -59,11 +59,11 @@ type Call = { name: string; arguments: unknown };
 type Pair = [number, number];
 type Fields = Record<string, unknown>;
 
-const SHOWN = 5;
+const SHOWN_NAMES = 5;
 const WORDS = 60;
 const DEPTH = 30;
 const ARGUMENTS = ["arguments", "args", "input", "parameters"];
-const HELD = ["tool_calls", "invalid_tool_calls", "function_call", "functionCall", "function"];
+const CALL_KEYS = ["tool_calls", "invalid_tool_calls", "function_call", "functionCall", "function"];
 const INNER = ["message", "messages", "choices", "output", "content", "parts", "candidates", "kwargs", "data"];
 const BESIDE = ["id", "type", "index", "call_id"];
 const OTHER_ROLES: unknown[] = ["user", "system", "developer", "tool", "function"];
@@ -92,17 +92,17 @@ export function evaluate(given: Arguments) {
     const [share, fields] = compare(expected[i], actual[j], which);
     points += share;
     whole += Number(share === 1);
-    if (fields.length > 0) wrong.push(`${cut(expected[i].name)} (${listed(fields)})`);
+    if (fields.length > 0) wrong.push(`${cut(expected[i].name)} (${joinNames(fields)})`);
   }
   const count = expected.length + (count_extra ? extra.length : 0);
   const told = [`${whole} of ${expected.length} expected call(s) made as expected, of ${actual.length} made`];
-  if (wrong.length > 0) told.push(`arguments differ: ${listed(wrong)}`);
-  if (missing.length > 0) told.push(`missing: ${listed(missing)}`);
-  if (extra.length > 0) told.push(`extra: ${listed(extra)}`);
+  if (wrong.length > 0) told.push(`arguments differ: ${joinNames(wrong)}`);
+  if (missing.length > 0) told.push(`missing: ${joinNames(missing)}`);
+  if (extra.length > 0) told.push(`extra: ${joinNames(extra)}`);
   return {
     label: labelOf(missing, count_extra ? extra : [], wrong),
     score: count > 0 ? points / count : 1,
-    explanation: `${told.join("; ")}.${taken(output, part)}`,
+    explanation: `${told.join("; ")}.${extractionNote(output, part)}`,
   };
 }
 
@@ -143,7 +143,7 @@ function findCalls(value: unknown, depth = 0): Call[] | null {
   if (!isObject(value) || Object.keys(value).length === 0) return null;
   const has = (key: string) => Object.hasOwn(value, key);
   if (OTHER_ROLES.includes(value.role) || OTHER_TYPES.includes(value.type)) return [];
-  for (const key of HELD) {
+  for (const key of CALL_KEYS) {
     const held = has(key) ? value[key] : null;
     if (isObject(held) || Array.isArray(held)) {
       if (Object.keys(held).length > 0) return findCalls(held, depth + 1);
@@ -248,9 +248,9 @@ function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function listed(names: string[]): string {
-  const more = names.length > SHOWN ? ` and ${names.length - SHOWN} more` : "";
-  return names.slice(0, SHOWN).map(cut).join(", ") + more;
+function joinNames(names: string[]): string {
+  const more = names.length > SHOWN_NAMES ? ` and ${names.length - SHOWN_NAMES} more` : "";
+  return names.slice(0, SHOWN_NAMES).map(cut).join(", ") + more;
 }
 
 /** Characters are code points, as in Python. */

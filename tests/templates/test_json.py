@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runner import InputMapping, evaluate
 from runner.engine.scoring.overview import outcome_words
-from runner.engine.scoring.summary import EXTRACTED
+from runner.engine.scoring.summary import EXTRACTION_MARK
 from templates.json_difference.evaluator import evaluate as json_difference
 from templates.json_distance_strict.evaluator import evaluate as json_distance_strict
 from templates.json_similarity.evaluator import evaluate as json_similarity
@@ -343,7 +343,7 @@ def test_both_languages_take_the_same_json_out_of_a_text(extract: str) -> None:
         for place in PLACES[::2]
     ]
     assert found[0] == found[1]
-    taken = [said for _, _, said in found[0] if said and said.endswith(EXTRACTED)]
+    taken = [said for _, _, said in found[0] if said and said.endswith(EXTRACTION_MARK)]
     assert bool(taken) == (extract != "whole")
 
 

@@ -12,7 +12,7 @@ from runner.engine.scoring.histogram import Histogram
 from runner.engine.scoring.interval import wilson
 from sandboxes.record import Record
 
-EXTRACTED = " (JSON taken out of the text)"
+EXTRACTION_MARK = " (JSON taken out of the text)"
 """How an explanation ends where a template took the JSON out of a fence or prose."""
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from runner.core.types import Continuous, ErrorKind, Finite, Outcome, OutputConfig, Result, config_of
 from runner.engine.scoring.histogram import Histogram, histogram
 from runner.engine.scoring.interval import Interval, wilson
-from runner.engine.scoring.summary import EXTRACTED, ErrorCount, Stats, Summary, passes
+from runner.engine.scoring.summary import EXTRACTION_MARK, ErrorCount, Stats, Summary, passes
 from sandboxes.record import Record
 
 _LABELS = 100  # distinct labels counted by name; a script may make a new one each row
@@ -189,7 +189,7 @@ class Tally:
         if self._seen is None:
             self._seen = result
         self._outcomes[result.outcome] += 1
-        self._extracted += result.explanation is not None and result.explanation.endswith(EXTRACTED)
+        self._extracted += result.explanation is not None and result.explanation.endswith(EXTRACTION_MARK)
         if result.error is not None:
             kind = result.error.kind
             count, example, message = self._errors.get(kind, (0, result.id, result.error.message))

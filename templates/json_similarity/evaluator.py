@@ -73,9 +73,10 @@ def evaluate(
         actual = choose_value("output", actual, target_output_key)
     scores = leaf_scores(expected, actual)
     matched = math.fsum(scores)
+    note = extraction_note(output, part)
     return {
         "score": matched / len(scores) if scores else 1.0,
-        "explanation": f"Matched leaves: {count_leaves(matched)}, Total leaves: {len(scores)}{extraction_note(output, part)}",
+        "explanation": f"Matched leaves: {count_leaves(matched)}, Total leaves: {len(scores)}{note}",
     }
 
 

@@ -129,7 +129,8 @@ class McpTools:
     ) -> Reply:
         """
         Show one thing: an evaluator's source and parameters (`NAME`, or `NAME@3` for a version), a template's source in
-        a `language`, some rows of a dataset (`first`, `count`), or a run with its summary.
+        a `language`, some rows of a dataset (`first`, `count`) with the template that fits it, or a run with its
+        summary.
 
         Of an evaluator with many files beside the script, `files` tells their sizes; `file` shows one.
         """
@@ -153,7 +154,9 @@ class McpTools:
         if kind == "template":
             return _template({one.name: one for one in await call_in_thread(all_templates)}, name, language)
         if kind == "dataset":
-            return as_reply(await service.dataset_rows(name, first, count))
+            rows = await service.dataset_rows(name, first, count)
+            likely = (await service.suggest(name)).model_dump(mode="json", exclude={"command", "rows"})
+            return as_reply(rows.model_dump(mode="json") | {"suggestion": likely})
         return as_reply(await service.run(name))
 
     async def check(

@@ -10,12 +10,14 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar, Unpack
 
-from runner.core.text import list_names, printable, suggestion
+from runner.core.text import command_text, list_names, printable, suggestion
 from runner.core.types import DialectFailures, Evaluator
 from runner.engine.arguments import config_or_preset
+from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.datasets.work import AbandonedError, AbandonEvent, until
 from runner.inputs.evaluators.load import MAX_SOURCE, HowRead, how_named, parse_evaluator
 from runner.inputs.evaluators.zip_file import read_zip
+from runner.inputs.template_suggestions import ROWS, suggest_template
 from runner.results.store.errors import NotStoredError
 from runner.results.store.store import Store
 from runner.results.store.types import EvaluatorVersion
@@ -24,7 +26,7 @@ from runner.server.service.errors import ServiceError
 from runner.server.service.rows import FIRST_ROWS, some_rows
 from runner.server.service.scripts import PoolMachine, language_of, stem_of
 from runner.server.service.settings import ServiceSettings
-from runner.server.service.types import DatasetRows, ScriptSource
+from runner.server.service.types import DatasetRows, DatasetSuggestion, ScriptSource
 from sandboxes.base import Language, SandboxConfig
 from sandboxes.registry import backends
 
@@ -88,6 +90,14 @@ class ServicePart:
         """
         call = partial(some_rows, self.store, name, first, count)
         return await self._ending(self._near if first + count <= FIRST_ROWS else self._slow, call)
+
+    async def suggest(self, name: str) -> DatasetSuggestion:
+        """Return the template that a dataset's first rows call for. Raises what `some_rows` does."""
+        found = await self.dataset_rows(name, 1, ROWS)
+        rows = (one.row for one in found.rows if one.row is not None)
+        suggestion = await call_in_thread(lambda: suggest_template(cases_from_rows(rows)))
+        command = command_text(suggestion.words(f"store:{name}"))
+        return DatasetSuggestion(**suggestion.model_dump(), command=command)
 
     async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
         """The config, or that of the backend or preset of a name, if this server allows it. Raises ServiceError."""

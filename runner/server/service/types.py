@@ -10,6 +10,7 @@ from runner.core.text import printable
 from runner.core.types import Aggregate, DialectFailures, InputMapping, OutputConfig, Parameter
 from runner.inputs.evaluators.evaluator_files import MAX_FILES
 from runner.inputs.evaluators.zip_file import MAX_ZIP
+from runner.inputs.template_suggestions import Suggestion
 from sandboxes.base import Language, Limits, Model, Problem, SandboxConfig
 
 MOST_WORD = 200
@@ -162,6 +163,12 @@ class DatasetRows(Model):
     columns: tuple[str, ...]
     """Of these rows, in the order in which they appear."""
     rows: tuple[DatasetRow, ...]
+
+
+class DatasetSuggestion(Suggestion):
+    """The template that a dataset calls for, and the command that runs it."""
+
+    command: str
 
 
 class RecognisedFile(Model):

@@ -23,14 +23,19 @@ _GRANTS = {"files": "files (--file)", "env": "variables (--env)", "network": "ne
 
 
 def list_templates() -> int:
-    """Return a line each."""
+    """Print which one to begin with, then a line each."""
+    begin = render.table("the output is", "begin with")
+    for purpose, name in templates.PURPOSES.items():
+        begin.add_row(Text(purpose), Text(name))
     made = render.table("template", "languages", "what it scores")
     for name in templates.names():
         about = templates.description(name).splitlines()
         languages = ", ".join(templates.languages(name))
         made.add_row(Text(name), Text(languages), render.text(about[0]))
     out = render.out()
+    out.print(begin)
     out.print(made)
+    out.print(Text("evalcell suggest DATASET names the one that fits your columns"))
     out.print(Text("evalcell run NAME demo tries one; evalcell show NAME > mine.py copies it"))
     return DONE
 

@@ -108,6 +108,7 @@ class RemoteProgram(Program):
             shut=bool(self._sandbox.why_online),
             files=self._sandbox.files,
             variables=self._sandbox.variables,
+            stays=provider.keeps,
         )
         command, listener = agent_protocol.command(asked, calls)
         for refused in listener.refused:

@@ -62,6 +62,7 @@ class DockerProvider(base.Provider):
     longest = 86_400
     local = True
     bakes = True
+    keeps = True
     baked = _PACKAGES
 
     def __init__(

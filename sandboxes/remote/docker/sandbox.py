@@ -26,6 +26,7 @@ class DockerSandbox(RemoteSandbox):
     provider: ClassVar[type[Provider]] = DockerProvider
     capabilities: ClassVar[Capabilities] = RemoteSandbox.capabilities.model_copy(
         update={
+            "isolation": ("batch", "call"),  # as in the sandboxes whose place it takes
             "elsewhere": False,
             "images": True,
             "enforced": (

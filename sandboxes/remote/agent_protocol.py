@@ -188,7 +188,7 @@ import os
 wanted = WANTED
 def settled():
     return not sys.flags.hash_randomization and sys.flags.utf8_mode and wanted.items() <= os.environ.items()
-if sys.version_info >= (3, 11) and sys.argv[-1] != 'again' and not settled():
+if sys.version_info >= (3, 10) and sys.argv[-1] != 'again' and not settled():
     words = [sys.executable, '-s', '-S', '-B', '-c', sys.orig_argv[sys.orig_argv.index('-c') + 1]]
     try:
         os.execve(sys.executable, [*words, *sys.argv[1:], 'again'], {**os.environ, **wanted})
@@ -214,7 +214,7 @@ def old():
     hello = {'python': '%d.%d.%d' % sys.version_info[:3], 'machine': os.uname()[4], 'system': '', 'protects': []}
     for frame in ({'hello': hello}, {'done': 0}):
         print(json.dumps(dict(frame, mark=mark)))
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 9):
     part()
     old()
     sys.exit(0)

@@ -41,6 +41,8 @@ class Machines(Protocol):
     @property
     def place(self) -> tuple[Provider, MachinePool, agent_protocol.Greeting, str | None]: ...
 
+    def hear(self, greeting: agent_protocol.Greeting) -> None: ...
+
     def for_user(self, execution: Execution) -> Execution: ...
 
 
@@ -121,6 +123,8 @@ class RemoteProgram(Program):
             async for execution in running.executions():
                 yield execution
             if not calls:
+                if listener.greeting is not None:
+                    self._sandbox.hear(listener.greeting)
                 if listener.left:
                     words = tiers.reload_warning(listener.left, self._sandbox.isolation, self._script)
                     self._sandbox.warn(words)

@@ -107,6 +107,7 @@ def facts(folder: str) -> dict[str, Any]:
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
         "machine": os.uname()[4],
+        "system": "{0} {2}".format(*os.uname())[:90],
         "libc": platform.libc_ver()[0],
         "uid": os.geteuid(),
         "groups": [group for group in os.getgroups() if group != os.getegid()],

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -64,9 +65,15 @@ class ApiEngine(ContainerEngine):
             await self.close()
             raise
 
-    async def describe(self) -> EngineFacts:
+    async def describe(self, id: str | None = None) -> EngineFacts:
         if not self.facts.runtimes:
-            self.facts = facts_of(self.facts.name, self.facts.version, await self._json("GET", "/info"))
+            if id and self.facts.name == "podman":
+                about = await self._json("GET", f"/v4.0.0/libpod/containers/{quote(id, safe='')}/json")
+                with suppress(OSError, KeyError):
+                    rootless = os.stat(self._path).st_uid != 0
+                    self.facts = replace(self.facts, runtimes=(str(about["OCIRuntime"]),), rootless=rootless)
+            else:
+                self.facts = facts_of(self.facts.name, self.facts.version, await self._json("GET", "/info"))
         return self.facts
 
     async def close(self) -> None:

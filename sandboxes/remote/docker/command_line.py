@@ -8,6 +8,7 @@ import os
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from sandboxes.host.child_process import Child, start
@@ -55,8 +56,11 @@ class CommandEngine(ContainerEngine):
         if not podman:
             await self.describe()
 
-    async def describe(self) -> EngineFacts:
-        if not self.facts.runtimes:
+    async def describe(self, id: str | None = None) -> EngineFacts:
+        if id and self.facts.name == self._name == "podman" and self.address == "podman" and not self.facts.runtimes:
+            runtime = (await self._run("container", "inspect", "--format", "{{.OCIRuntime}}", id)).decode().strip()
+            self.facts = replace(self.facts, runtimes=(runtime,), rootless=os.getuid() != 0)
+        elif not self.facts.runtimes:
             info = await self._json("info", "--format", "{{json .}}")
             if isinstance(host := info.get("host"), dict):
                 info = {

@@ -34,6 +34,7 @@ from sandboxes.remote.docker.engine import (
 from sandboxes.remote.docker.walls import walls
 from sandboxes.remote.ledger import own_tags
 from sandboxes.remote.provider import GoneError, ListedMachine, Machine, ProviderError, RefusedError, UnreachableError
+from sandboxes.remote.provision import OLDEST
 from sandboxes.words.text import clean
 from sandboxes.words.wording import Message, Setting
 
@@ -47,7 +48,6 @@ _TMPFS = {
     "/tmp": "rw,nosuid,nodev,noexec,size=64m,mode=1777",
     _HOME: "rw,nosuid,nodev,noexec,size=96m,mode=1777",
 }
-_OLDEST = (3, 11)
 _VERSION = re.compile(r"\d{1,2}\.\d{1,3}(\.\d{1,4})?")
 _UNPACK_SECONDS = 900.0
 
@@ -88,6 +88,8 @@ class DockerProvider(base.Provider):
         self._filling = asyncio.Lock()
         self.walls: list[str] = []
         """What protects in its containers."""
+        self.facts: dict[str, Any] = {}
+        """What the first process of the latest said of it."""
 
     @property
     def engine(self) -> ContainerEngine:
@@ -199,8 +201,9 @@ class DockerProvider(base.Provider):
         connection = ContainerConnection(stream)
         self._connections[id] = connection
         try:
-            facts = await connection.greet()
-            await self._judge(facts, image, network=order.network)
+            facts, _ = await asyncio.gather(connection.greet(), self._describe(id))
+            self._judge(facts, image, network=order.network)
+            self.facts = facts
         except UnreachableError as e:
             await finish(lambda: self._forget(id))
             raise self._explain(e, image) from None
@@ -209,32 +212,34 @@ class DockerProvider(base.Provider):
             raise
         return Machine(id, order.key, connection), facts
 
+    async def _describe(self, id: str) -> None:
+        """Find out which runtime a container has; it is told, and is no reason to do without."""
+        with suppress(ProviderError):
+            await self.engine.describe(id)
+
     def _explain(self, error: UnreachableError, image: ContainerImage) -> ProviderError:
         text = str(error)
         if "python3" in text and ("not found" in text or "no such file" in text.lower()):
             return RefusedError(
                 Message(
-                    f"docker: the image {self.image_name} has no python3; name one that has Python 3.11 or newer with ",
+                    f"docker: the image {self.image_name} has no python3; name one that has Python 3.9 or newer with ",
                     Setting("sandbox.image"),
                 )
             )
         return error
 
-    async def _judge(self, facts: Mapping[str, Any], image: ContainerImage, *, network: bool) -> None:
+    def _judge(self, facts: Mapping[str, Any], image: ContainerImage, *, network: bool) -> None:
         """Raise RefusedError for a Python that is too old, or a wall that is missing."""
         version = str(facts.get("python", ""))
-        if not _VERSION.fullmatch(version) or tuple(map(int, version.split(".")[:2])) < _OLDEST:
+        if not _VERSION.fullmatch(version) or tuple(map(int, version.split(".")[:2])) < OLDEST:
             raise RefusedError(
                 Message(
                     f"docker: the image {self.image_name} has Python {clean(version, 20)}; "
-                    "name one with 3.11 or newer with ",
+                    "name one with 3.9 or newer with ",
                     Setting("sandbox.image"),
                 )
             )
-        there, missing = walls(facts, network=network, runtime=self._runtime or "")
-        if missing and not self._runtime:  # its default may be one that needs less
-            await self.engine.describe()
-            there, missing = walls(facts, network=network, runtime=self.runtime)
+        there, missing = walls(facts, network=network, runtime=self.runtime)
         if missing:
             raise RefusedError(
                 f"docker: {self.engine.facts.words} does not close its containers as it was told; what is missing: "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
 from typing import Any, ClassVar
 
 from sandboxes.base import Capabilities, Limits, Program, SandboxConfig, Script
@@ -12,8 +11,9 @@ from sandboxes.errors import SandboxUnavailableError
 from sandboxes.host.cores import cores
 from sandboxes.remote.credentials import Variables
 from sandboxes.remote.docker.provider import DockerProvider
-from sandboxes.remote.provider import Provider, ProviderError
+from sandboxes.remote.provider import Machine, Provider, ProviderError
 from sandboxes.remote.sandbox import RemoteSandbox
+from sandboxes.remote.stream import Greeting
 
 _CHECK = 10.0
 _BATCH = 1024
@@ -43,7 +43,6 @@ class DockerSandbox(RemoteSandbox):
         self._jobs = config.jobs or cores()
         self._seen: dict[str, Any] = {}
         """What is told of the engine and the image, also once it is closed."""
-        self._describing: asyncio.Task[None] | None = None
 
     @property
     def batch(self) -> int:
@@ -95,23 +94,20 @@ class DockerSandbox(RemoteSandbox):
         wants = bool(self._packages or self._lock)
         image = await provider.choose_image(for_packages=wants)
         self._seen = {"image": provider.image_name, "image_digest": image.digest}
-        self._describing = asyncio.create_task(provider.describe())
 
     async def open(self) -> None:
         await super().open()
         made = self._provider
         assert isinstance(made, DockerProvider)
-        if self._describing is not None:
-            with suppress(ProviderError):
-                await self._describing
-        facts = made.engine.facts
-        self._seen |= {"engine": facts.words, "runtime": made.runtime, "container": list(made.walls)}
+        self._seen |= {"engine": made.engine.facts.words, "runtime": made.runtime, "container": list(made.walls)}
 
-    async def close(self) -> None:
-        if self._describing is not None:
-            self._describing.cancel()
-            await asyncio.gather(self._describing, return_exceptions=True)
-        await super().close()
+    async def _greet(self, provider: Provider, machine: Machine) -> Greeting:
+        """
+        Believe the container's first process, which has looked around: to start another Python only to ask takes as
+        long as to load the script. What protects scripts is told once one is loaded.
+        """
+        assert isinstance(provider, DockerProvider)
+        return Greeting(**{name: provider.facts[name] for name in ("python", "machine", "system")}, protects=())
 
     async def load(self, script: Script, limits: Limits) -> Program:
         if limits.memory > self.remote.machine_memory and self._pool is not None:

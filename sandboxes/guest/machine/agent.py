@@ -64,7 +64,7 @@ _BARREN = 3
 
 _WELL = b'{"status":"ok","value":null}'
 
-DONE = 3
+ANSWER_END = 3
 """The descriptor that whoever keeps this process hears by that an answer is complete."""
 
 
@@ -84,7 +84,7 @@ def main(part: Part, make_runtime: Callable[[Settings], Runtime]) -> NoReturn:
     host_facts.forget_environment()
     runtime = make_runtime(settings)
     places = host_facts.files(runtime.readable, settings["network"])
-    own = (DONE,) if settings["stays"] else ()
+    own = (ANSWER_END,) if settings["stays"] else ()
     spawner = Spawner(places, settings["tmp"], settings["network"], runtime, own)
     # From here on this process knows what no script may.
     last = json.loads(part())
@@ -101,7 +101,7 @@ def main(part: Part, make_runtime: Callable[[Settings], Runtime]) -> NoReturn:
             answering = _Answering(_Boxes(spawner, ports, settings, runtime), writer, settings)
             while answering.answer(rows) and settings["stays"]:
                 writer.drain(0)
-                os.write(DONE, b".")
+                os.write(ANSWER_END, b".")
                 last = json.loads(part())
                 rows, writer.mark = _split(part(), last["sizes"]), last["mark"]
             code = 0

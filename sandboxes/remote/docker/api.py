@@ -45,6 +45,10 @@ class ApiEngine(ContainerEngine):
         self.address = f"unix://{path}"
         self._client: httpx.AsyncClient | None = None
 
+    @property
+    def removal(self) -> tuple[str, ...]:
+        return ("socket", self._path)
+
     async def open(self) -> None:
         if self._client is None:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=8)

@@ -44,6 +44,10 @@ class CommandEngine(ContainerEngine):
         self._command = (path, *options)
         self.address = f"{program}{f'+{place}' if place else ''}"
 
+    @property
+    def removal(self) -> tuple[str, ...]:
+        return ("command", *self._command, "rm", "--force", "--volumes")
+
     async def open(self) -> None:
         told = await self._json("version", "--format", "{{json .}}")
         client, server = told.get("Client") or {}, told.get("Server")

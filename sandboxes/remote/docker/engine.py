@@ -111,6 +111,11 @@ class ContainerEngine(ABC):
     """Where it is, for people and the ledger."""
     facts: EngineFacts
 
+    @property
+    @abstractmethod
+    def removal(self) -> tuple[str, ...]:
+        """How another process removes a container: see `watchdog`."""
+
     @abstractmethod
     async def open(self) -> None:
         """Ask who it is, and set `facts`. Raises RefusedError with the next step, or UnreachableError."""

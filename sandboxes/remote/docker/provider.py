@@ -7,6 +7,7 @@ import hashlib
 import io
 import platform
 import re
+import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -88,6 +89,9 @@ class DockerProvider(base.Provider):
         self._filling = asyncio.Lock()
         self.walls: list[str] = []
         """What protects in its containers."""
+        self._watchdog: subprocess.Popen[str] | None = None
+        self._names: dict[str, str] = {}
+        """Of containers, by their ids."""
         self.facts: dict[str, Any] = {}
         """What the first process of the latest said of it."""
 
@@ -117,6 +121,9 @@ class DockerProvider(base.Provider):
         connections, self._connections = self._connections, {}
         for one in connections.values():
             await one.close()
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            await asyncio.to_thread(_end, watchdog)
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.close()
@@ -273,8 +280,22 @@ class DockerProvider(base.Provider):
             tmpfs=_TMPFS,
         )
 
+    def _watch(self, sign: str, name: str) -> None:
+        """Tell the process that removes what is left of a killed run, which is started for the first."""
+        if self._watchdog is None:
+            words = (sys.executable, "-I", "-S", str(Path(__file__).with_name("watchdog.py")), *self.engine.removal)
+            null = subprocess.DEVNULL
+            self._watchdog = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=null, stderr=null, text=True, start_new_session=True
+            )
+        assert self._watchdog.stdin is not None
+        with suppress(OSError):  # it was ended by somebody else; the ledger has them all
+            self._watchdog.stdin.write(f"{sign}{name}\n")
+            self._watchdog.stdin.flush()
+
     async def _started(self, spec: ContainerSpec) -> tuple[str, ContainerStream]:
         """A container that runs, and the stream to it. An older one of that name, to which no way leads, is ended."""
+        self._watch("+", spec.name)
         try:
             try:
                 id = await self.engine.create(spec)
@@ -287,6 +308,7 @@ class DockerProvider(base.Provider):
                 f"docker: the image {self.image_name} is gone ({e}); run: {self.engine.facts.name} pull "
                 f"{self.image_name}"
             ) from None
+        self._names[id] = spec.name
         try:
             return id, await self.engine.start(id)
         except BaseException:
@@ -352,6 +374,7 @@ class DockerProvider(base.Provider):
         with suppress(GoneError):
             about = await self.engine.inspect(key)
             id = str(about.get("Id"))
+            self._names.setdefault(id, key)
             return Machine(id, key, self._connections.get(id))
         return None
 
@@ -359,8 +382,17 @@ class DockerProvider(base.Provider):
         connection = self._connections.pop(id, None)
         if connection is not None:
             await connection.close()
-        with suppress(NameInUseError):  # its end has begun
+        gone: GoneError | None = None
+        try:
             await self.engine.remove(id)
+        except NameInUseError:  # its end has begun
+            pass
+        except GoneError as e:
+            gone = e
+        if name := self._names.pop(id, None):
+            self._watch("-", name)
+        if gone:
+            raise gone
 
     async def list(self) -> AsyncIterator[ListedMachine]:
         async for one in self.engine.containers(f"{PREFIX}owner={base.OWNER}"):
@@ -376,6 +408,15 @@ class DockerProvider(base.Provider):
 
     async def extend(self, machine: Machine, seconds: int) -> None:
         """Do nothing: a container lives as long as it hears of this process, for a minute more."""
+
+
+def _end(watchdog: subprocess.Popen[str]) -> None:
+    """Let go of it; it removes what has not ended, and is not waited for long."""
+    assert watchdog.stdin is not None
+    with suppress(OSError):
+        watchdog.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        watchdog.wait(2)
 
 
 def _is_own(version: str, machine: str) -> bool:

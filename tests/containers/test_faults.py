@@ -242,16 +242,15 @@ def test_a_run_that_is_killed_before_its_container_starts_leaves_none(tmp_path: 
         code, output = run.finish()
         assert code == -signal.SIGKILL or moment == "asked", output
         pids.append(run.process.pid)
-    until(lambda: not _orphans())
+    until(lambda: not _watchdogs(tmp_path))
     assert not any(local.containers_of(pid) for pid in pids)
 
 
-def _orphans() -> list[str]:
-    """The processes that remove what is left of these runs; they end with their work."""
+def _watchdogs(folder: Path) -> list[str]:
+    """The processes that remove what is left of runs in this folder; they end with their work."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            words = path.read_bytes().decode().split("\0")
-            if any(word.endswith("docker/watchdog.py") and word.startswith(str(ROOT)) for word in words):
-                found.append(str(path))
+            if b"docker/watchdog.py" in (path / "cmdline").read_bytes():
+                found += [path.name] if bytes(folder) in (path / "environ").read_bytes() else []
     return found

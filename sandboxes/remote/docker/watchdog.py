@@ -14,21 +14,22 @@ import subprocess
 import sys
 import time
 
-LATE, PATIENCE, PAUSE = 30.0, 60.0, 0.3
-"""Seconds in which a container may still appear; in which an engine may refuse; between two attempts."""
+LATE, PATIENCE = 30.0, 90.0
+"""Seconds in which a container may still appear; in which an engine may refuse."""
+PAUSE, LONGEST = 0.2, 8.0
+"""Seconds between two attempts, which grow."""
 
 
-def remove(way: str, words: list[str], name: str) -> bool:
-    """Remove a container; whether there was one."""
+def remove(way: str, words: list[str], name: str) -> None:
+    """Remove a container, if there is one."""
     if way == "command":
-        # Both programs are content with a name that does not exist, and print those that they have removed.
-        return bool(subprocess.run([*words, name], capture_output=True, timeout=30).stdout.strip())
+        subprocess.run([*words, name], capture_output=True, timeout=30)
+        return
     with socket.socket(socket.AF_UNIX) as engine:
         engine.settimeout(30)
         engine.connect(words[0])
         engine.sendall(f"DELETE /containers/{name}?force=1&v=1 HTTP/1.0\r\nHost: engine\r\n\r\n".encode())
-        status = engine.recv(4096).split()[1:2]
-    return status in ([b"200"], [b"204"])
+        engine.recv(4096)
 
 
 def main(way: str, *words: str) -> None:
@@ -41,15 +42,18 @@ def main(way: str, *words: str) -> None:
             names.append(name)
         elif name in names:
             names.remove(name)
-    since = time.monotonic()
+    since, pause = time.monotonic(), PAUSE
     while names and time.monotonic() < since + PATIENCE:
         for name in list(names):
             try:
-                if remove(way, list(words), name) or time.monotonic() > since + LATE:
+                # Once is not enough: one that an engine was making meanwhile is there a moment later.
+                remove(way, list(words), name)
+                if time.monotonic() > since + LATE:
                     names.remove(name)
             except (OSError, subprocess.SubprocessError):
                 continue
-        time.sleep(PAUSE)
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,11 @@ class MachinePool:
             else:
                 await self._wait_for_change()
 
+    async def prepare(self) -> None:
+        """Bring another machine up before it is asked for, if there may be one. Raises a SandboxError."""
+        if len(self._kept) + self._making < self._size and (made := await self._add(monotonic())):
+            self.give_back(made)
+
     async def _add(self, since: float) -> Machine | None:
         """Create another machine; None if the others must do or it is to be tried again."""
         self._making += 1

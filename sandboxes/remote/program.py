@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Protocol
@@ -152,7 +153,7 @@ class _RunningCommand:
     ) -> None:
         self._remote = sandbox.remote
         self._listener = listener
-        self._heard: asyncio.Queue[Execution | None] = asyncio.Queue()
+        self._heard: deque[Execution] = deque()
         self._word = asyncio.Event()
         self._provider = provider
         self._machine = machine
@@ -169,16 +170,14 @@ class _RunningCommand:
         return await retry(once, self._remote.pauses, unsent=True)
 
     def _hear(self, piece: bytes) -> None:
-        for execution in self._listener.feed(piece):
-            self._heard.put_nowait(execution)
+        self._heard += self._listener.feed(piece)
         self._word.set()
 
     async def executions(self) -> AsyncIterator[Execution]:
         """The executions of the calls. Raises SandboxLostError if the command ends or falls silent before the last."""
-        while not (self._task.done() and self._heard.empty()):
-            while not self._heard.empty():
-                if execution := self._heard.get_nowait():
-                    yield execution
+        while self._heard or not self._task.done():
+            while self._heard:
+                yield self._heard.popleft()
             if not self._task.done():
                 await self._wait()
         ended = self._result()

@@ -16,7 +16,7 @@ from sandboxes.remote.sandbox import RemoteSandbox
 from sandboxes.remote.stream import Greeting
 
 _CHECK = 10.0
-_BATCH = 1024
+_BATCH = 512
 
 
 class DockerSandbox(RemoteSandbox):
@@ -41,12 +41,18 @@ class DockerSandbox(RemoteSandbox):
     def __init__(self, config: SandboxConfig) -> None:
         super().__init__(config)
         self._jobs = config.jobs or cores()
+        self._second: asyncio.Task[None] | None = None
+        """The start of the second container."""
         self._seen: dict[str, Any] = {}
         """What is told of the engine and the image, also once it is closed."""
 
     @property
+    def queue(self) -> int:
+        return 1
+
+    @property
     def batch(self) -> int:
-        return _BATCH
+        return _BATCH  # rows share the same state as in process
 
     @property
     def run_seconds(self) -> float:
@@ -97,9 +103,17 @@ class DockerSandbox(RemoteSandbox):
 
     async def open(self) -> None:
         await super().open()
-        made = self._provider
+        made, pool = self._provider, self._pool
         assert isinstance(made, DockerProvider)
+        assert pool is not None
+        self._second = asyncio.create_task(pool.prepare())  # while the first one loads the script
         self._seen |= {"engine": made.engine.facts.words, "runtime": made.runtime, "container": list(made.walls)}
+
+    async def close(self) -> None:
+        if (second := self._second) is not None:
+            second.cancel()
+            await asyncio.gather(second, return_exceptions=True)  # whoever takes a machine meets what it met
+        await super().close()
 
     async def _greet(self, provider: Provider, machine: Machine) -> Greeting:
         """

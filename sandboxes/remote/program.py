@@ -98,10 +98,20 @@ class RemoteProgram(Program):
                 left.pop(execution.call, None)
                 yield self._sandbox.for_user(execution)
 
-    async def _once(self, calls: list[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
-        """Run one command in one machine. Without calls it gives the result of loading."""
-        provider, pool, greeting, folder = self._sandbox.place
-        asked = agent_protocol.ScriptRequest(
+    async def load_ahead(self, machine: Machine, limits: Limits) -> None:
+        """Load the script in a machine that keeps commands, so that its first rows need not wait for that."""
+        provider, _, greeting, folder = self._sandbox.place
+        command, listener = agent_protocol.command(self._request(limits, provider, greeting, folder), [])
+
+        def hear(piece: bytes) -> None:
+            listener.feed(piece)
+
+        await provider.execute(machine, command, hear)
+
+    def _request(
+        self, limits: Limits, provider: Provider, greeting: agent_protocol.Greeting, folder: str | None
+    ) -> agent_protocol.ScriptRequest:
+        return agent_protocol.ScriptRequest(
             script=self._script,
             limits=limits,
             isolation=self._sandbox.isolation,
@@ -113,7 +123,11 @@ class RemoteProgram(Program):
             variables=self._sandbox.variables,
             stays=provider.keeps,
         )
-        command, listener = agent_protocol.command(asked, calls)
+
+    async def _once(self, calls: list[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
+        """Run one command in one machine. Without calls it gives the result of loading."""
+        provider, pool, greeting, folder = self._sandbox.place
+        command, listener = agent_protocol.command(self._request(limits, provider, greeting, folder), calls)
         for refused in listener.refused:
             yield refused
         if calls and len(listener.refused) == len(calls):

@@ -52,7 +52,8 @@ class ApiEngine(ContainerEngine):
     async def open(self) -> None:
         if self._client is None:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=8)
-            transport = httpx.AsyncHTTPTransport(uds=self._path, limits=limits)
+            # Without TLS on a socket of this machine, whose certificates need not be read.
+            transport = httpx.AsyncHTTPTransport(uds=self._path, limits=limits, verify=False)
             timeout = httpx.Timeout(60.0, connect=5.0)
             self._client = httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False)
         try:

@@ -11,6 +11,7 @@ from sandboxes.errors import SandboxUnavailableError
 from sandboxes.host.cores import cores
 from sandboxes.remote.credentials import Variables
 from sandboxes.remote.docker.provider import DockerProvider
+from sandboxes.remote.program import RemoteProgram
 from sandboxes.remote.provider import Machine, Provider, ProviderError
 from sandboxes.remote.sandbox import RemoteSandbox
 from sandboxes.remote.stream import Greeting
@@ -42,7 +43,8 @@ class DockerSandbox(RemoteSandbox):
         super().__init__(config)
         self._jobs = config.jobs or cores()
         self._second: asyncio.Task[None] | None = None
-        """The start of the second container."""
+        """The start of the second container, and the load in it, while the first one loads and runs."""
+        self._first_program: asyncio.Future[tuple[RemoteProgram, Limits]] | None = None
         self._seen: dict[str, Any] = {}
         """What is told of the engine and the image, also once it is closed."""
 
@@ -106,7 +108,8 @@ class DockerSandbox(RemoteSandbox):
         made, pool = self._provider, self._pool
         assert isinstance(made, DockerProvider)
         assert pool is not None
-        self._second = asyncio.create_task(pool.prepare())  # while the first one loads the script
+        self._first_program = asyncio.get_running_loop().create_future()
+        self._second = asyncio.create_task(pool.prepare(self._load_ahead))
         self._seen |= {"engine": made.engine.facts.words, "runtime": made.runtime, "container": list(made.walls)}
 
     async def close(self) -> None:
@@ -114,6 +117,12 @@ class DockerSandbox(RemoteSandbox):
             second.cancel()
             await asyncio.gather(second, return_exceptions=True)  # whoever takes a machine meets what it met
         await super().close()
+
+    async def _load_ahead(self, machine: Machine) -> None:
+        assert self._first_program is not None
+        program, limits = await self._first_program
+        if program.loaded.status == "ok":
+            await program.load_ahead(machine, limits)
 
     async def _greet(self, provider: Provider, machine: Machine) -> Greeting:
         """
@@ -128,7 +137,11 @@ class DockerSandbox(RemoteSandbox):
             # The containers that are there are too small; those that are made from now on are not.
             self.remote = self.remote.model_copy(update={"machine_memory": limits.memory})
             self._pool.drop_idle()
-        return await super().load(script, limits)
+        program = await super().load(script, limits)
+        if self._first_program is not None and not self._first_program.done():
+            assert isinstance(program, RemoteProgram)
+            self._first_program.set_result((program, limits))
+        return program
 
 
 def _apart(ask: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 import subprocess
@@ -118,3 +119,17 @@ async def test_a_script_is_loaded_once_and_no_state_stays(engine: None, isolatio
         third = await rows()
         assert [count for _, count in third] == [count for _, count in first]
         assert third != first  # the other script has taken its place meanwhile
+
+
+async def test_each_container_has_the_memory_of_the_calls(engine: None) -> None:
+    """Also one that was started in advance, before the limits were known."""
+    limits = LIMITS.model_copy(update={"memory": 192 << 20})
+    async with local.sandbox(jobs=2, machine_memory=64 << 20) as sandbox:
+        program = await sandbox.load(python("import time\ndef evaluate(output):\n    time.sleep(2)\n"), limits)
+
+        async def row(number: int) -> None:
+            assert [one.status async for one in program.run([Call(id=number, arguments={"output": 1})], limits)]
+
+        await asyncio.gather(row(0), row(1))
+        told = local.podman("inspect", "--format", "{{.HostConfig.Memory}}", *local.containers_of())
+        assert [int(size) for size in told.stdout.split()] == [(192 + 256) << 20] * 2, told

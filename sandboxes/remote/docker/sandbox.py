@@ -105,17 +105,23 @@ class DockerSandbox(RemoteSandbox):
 
     async def open(self) -> None:
         await super().open()
-        made, pool = self._provider, self._pool
+        made = self._provider
         assert isinstance(made, DockerProvider)
-        assert pool is not None
         self._first_program = asyncio.get_running_loop().create_future()
-        self._second = asyncio.create_task(pool.prepare(self._load_ahead))
+        self._start_second()
         self._seen |= {"engine": made.engine.facts.words, "runtime": made.runtime, "container": list(made.walls)}
 
-    async def close(self) -> None:
+    def _start_second(self) -> None:
+        assert self._pool is not None
+        self._second = asyncio.create_task(self._pool.prepare(self._load_ahead))
+
+    async def _stop_second(self) -> None:
         if (second := self._second) is not None:
             second.cancel()
             await asyncio.gather(second, return_exceptions=True)  # whoever takes a machine meets what it met
+
+    async def close(self) -> None:
+        await self._stop_second()
         await super().close()
 
     async def _load_ahead(self, machine: Machine) -> None:
@@ -135,8 +141,10 @@ class DockerSandbox(RemoteSandbox):
     async def load(self, script: Script, limits: Limits) -> Program:
         if limits.memory > self.remote.machine_memory and self._pool is not None:
             # The containers that are there are too small; those that are made from now on are not.
+            await self._stop_second()
             self.remote = self.remote.model_copy(update={"machine_memory": limits.memory})
             self._pool.drop_idle()
+            self._start_second()
         program = await super().load(script, limits)
         if self._first_program is not None and not self._first_program.done():
             assert isinstance(program, RemoteProgram)

@@ -27,7 +27,7 @@ def test_what_is_sent_to_machines_runs_on_python_3_9(file: Path) -> None:
     """What an image with that Python runs; containers of one are tried where there is an engine."""
     tree = ast.parse(file.read_text(), feature_version=(3, 9))
     for found in ast.walk(tree):
-        assert getattr(found, "id", getattr(found, "attr", None)) not in NEWER, found.lineno
+        assert getattr(found, "id", getattr(found, "attr", None)) not in NEWER, ast.dump(found)
         if isinstance(found, ast.Call):
             name = getattr(found.func, "id", getattr(found.func, "attr", None))
             assert not (name == "zip" and found.keywords), found.lineno

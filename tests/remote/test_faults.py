@@ -129,8 +129,8 @@ async def answered(program: Program, calls: list[Call]) -> dict[int, object]:
 @pytest.mark.parametrize("fault", ["die-frame:2", "die-frame:6", "kill-frame:1", "kill-frame:5"])
 def test_a_machine_that_dies_in_a_batch_costs_no_row(trying: Trying, fault: str) -> None:
     trying.server.fault("start", fault, nth=RUN)
-    # Replies that come at once may share a frame of the local services, which holds 64 KiB: one of these is more.
-    source = 'def evaluate(output):\n    return {"score": len(output), "explanation": "x" * 70_000}\n'
+    # Replies that come at once may share a frame of the local services, which holds 64 KiB: one of these is three.
+    source = 'def evaluate(output):\n    return {"score": len(output), "explanation": "x" * 200_000}\n'
     trying.recovered(source=source)
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from runner.cli.main import cli
 
-pytestmark = pytest.mark.rotating("long tests", "inputs")
+pytestmark = pytest.mark.rotating("long tests", "data")
 
 _PROSE = "the committee met on tuesday and agreed after a long talk that the bridge would be closed for "
 _CALL = {"role": "assistant", "tool_calls": [{"function": {"name": "search", "arguments": '{"q": "cat"}'}}]}

@@ -68,6 +68,7 @@ def arguments(pipes: str, memory: int) -> list[str]:
 def load_request(script: Script) -> bytes:
     """Return the first message to main.js."""
     wanted = {"source": script.source, "entrypoint": script.entrypoint, "files": script.files}
+    wanted |= {"packages": script.packages}
     return json.dumps(wanted | {"boot": _text("worker.js"), "seed": 0}).encode()
 
 

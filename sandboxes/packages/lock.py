@@ -29,7 +29,7 @@ class Lock(Model):
     """Exact versions with the hashes of their files."""
 
     text: str
-    """A requirements file as pip and uv read it, sorted, without comments or addresses."""
+    """A requirements file as pip and uv read it, or Deno's lock; sorted, without comments or addresses."""
     digest: str
     """SHA-256 of `text`, in hex."""
     packages: tuple[tuple[str, str], ...]
@@ -51,6 +51,10 @@ def read_lock(text: str, where: str) -> Lock:
     `name==version --hash=sha256:…`: with addresses, options or packages without hashes the file would decide where
     code comes from.
     """
+    if text.lstrip().startswith("{"):
+        from sandboxes.packages.npm.lock import read_npm_lock  # here: most locks are of Python's packages
+
+        return read_npm_lock(text, where)
     if len(text) > MAX_CHARS:
         raise UnsupportedConfigError(f"{where}: too large for a lock (over {MAX_CHARS >> 20} MB); {_STEP}")
     pins: dict[str, _Pin] = {}

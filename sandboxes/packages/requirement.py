@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages.import_names import GENERIC
+from sandboxes.packages.npm.requirement import is_npm, normal_form, problem, split
 from sandboxes.words.text import clean
 from sandboxes.words.wording import Message, Setting
 
@@ -29,6 +30,12 @@ _LIST = re.compile(r"\.(txt|in|pip|toml|cfg|ini|lock|ya?ml|jsonl?|csv|sh|md)$", 
 _PACKAGES_LIKE_FILES = ("ruamel.yaml", "discord.py", "web.py")
 _ARCHIVE = re.compile(r"\.(whl|zip|tgz|tbz|txz|egg|tar(\.\w+)?)$", re.IGNORECASE)
 _VCS = re.compile(r"\b(git|hg|svn|bzr)\+", re.IGNORECASE)
+
+
+_GENERAL = (
+    "means a file of your own, and the package that a registry has by this name is a stranger's: leave it out, "
+    "and put the file into the script's folder, whose modules go with the script"
+)
 
 
 def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tuple[str, ...]:
@@ -53,6 +60,8 @@ def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tup
 
 def name_of(requirement: str) -> str:
     """Return the package's normal name, for a requirement from `normalize_requirements`."""
+    if is_npm(requirement):
+        return split(requirement)[0]
     return canonicalize_name(Requirement(requirement).name)
 
 
@@ -63,6 +72,10 @@ def quote(line: str, most: int = 80) -> str:
 
 def _normalize(line: str, where: str) -> str:
     text = line.strip(" \t")
+    if is_npm(text):
+        if why := _npm_problem(text):
+            raise UnsupportedConfigError(f"{where}: {quote(line)} {why}")
+        return normal_form(text)
     if why := _problem(text):
         step = LINES if text.startswith("-") or _LIST.search(text) else STEP
         raise UnsupportedConfigError(f"{where}: {quote(line)} {why}; {step}")
@@ -83,6 +96,14 @@ def _normalize(line: str, where: str) -> str:
     return normal
 
 
+def _npm_problem(text: str) -> str | None:
+    if len(text) > MAX_CHARS or not text.isprintable():
+        return "is no requirement of npm"
+    if why := problem(text):
+        return why
+    return _GENERAL if split(normal_form(text))[0].lower().replace("-", "_") in GENERIC else None
+
+
 def _file(text: str) -> str | None:
     """Why a text without versions is the name of a file."""
     if text.lower() in _PACKAGES_LIKE_FILES:
@@ -101,10 +122,7 @@ def _no_package(name: str) -> str | None:
     if module in sys.stdlib_module_names:
         return "is a module of Python's own, which needs no package; leave it out"
     if module in GENERIC:
-        return (
-            "means a file of your own, and the package that a registry has by this name is a stranger's: leave it out, "
-            "and put the file into the script's folder, whose modules go with the script"
-        )
+        return _GENERAL
     return None
 
 

@@ -20,6 +20,7 @@ from sandboxes.packages import interpreter_facts, tool_process
 from sandboxes.packages.import_names import likely_package
 from sandboxes.packages.lock import Lock, read_lock
 from sandboxes.packages.locking import Say, work_folder
+from sandboxes.packages.npm.requirement import is_npm
 from sandboxes.packages.requirement import name_of, normalize_requirements
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, reason, run_uv, timeout_error, user_settings
@@ -114,21 +115,23 @@ async def resolve(requirements: tuple[str, ...], python: Path | RemotePython, *,
         SandboxUnavailableError: That cannot be found out here or in time.
     """
     wanted = normalize_requirements(requirements)
+    if strange := next((one for one in wanted if is_npm(one)), None):
+        raise UnsupportedConfigError(
+            f"packages: '{strange}' is a package of npm, and the script is Python; leave it out"
+        )
     folder = private_dir(private_dir(cache_dir()) / LOCKS)
-    what = f"resolving {_few(wanted)}"
+    what = f"resolving {few(wanted)}"
     try:
         target = await interpreter(python, deadline)
         user = user_settings()
         key = target.key(sorted(wanted), user.choice)
-        if lock := _cached_lock(folder, key, wanted, say):
+        if lock := cached_lock(folder, key, wanted, say):
             return lock
         for note in user.notes:
             say(f"packages: {note}")
         with disk_errors(folder):
             async with work_folder(folder, key, say=say, deadline=deadline) as work:
-                return _cached_lock(folder, key, wanted, say) or await _resolve(
-                    wanted, target, work, key, say, deadline
-                )
+                return cached_lock(folder, key, wanted, say) or await _resolve(wanted, target, work, key, say, deadline)
     except TimeoutError:
         raise timeout_error(what) from None
 
@@ -136,7 +139,7 @@ async def resolve(requirements: tuple[str, ...], python: Path | RemotePython, *,
 async def _resolve(
     wanted: tuple[str, ...], target: Interpreter, work: Path, key: str, say: Say, deadline: float
 ) -> Lock:
-    say(f"packages: resolving {_few(wanted)} for {target.name}")
+    say(f"packages: resolving {few(wanted)} for {target.name}")
     start = time.monotonic()
     (work / "requirements.in").write_text("".join(f"{one}\n" for one in wanted), encoding="utf-8")
     command = [
@@ -148,7 +151,7 @@ async def _resolve(
     if done.code != 0:
         raise failure(
             done,
-            f"{_few(wanted)} for {target.name}",
+            f"{few(wanted)} for {target.name}",
             _build_step(wanted, done.errors)
             or f"{_likely(done.errors)}change the versions that you ask for, or run evalcell with another Python",
             f"no earlier resolution of them is in the cache: connect once, or set {Setting('sandbox.lock')}",
@@ -201,7 +204,8 @@ def _refuse_lacking(wanted: tuple[str, ...], lock: Lock) -> None:
             )
 
 
-def _cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> Lock | None:
+def cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> Lock | None:
+    """Return the lock of an earlier resolution, if it is there."""
     path = find_file(folder, key, SUFFIX)
     if path is None:
         return None
@@ -224,6 +228,7 @@ def name_packages(packages: tuple[tuple[str, str], ...], first: tuple[str, ...] 
     return ", ".join(f"{name} {version}" for name, version in show) + more if show else "nothing to install"
 
 
-def _few(wanted: tuple[str, ...], most: int = 5) -> str:
+def few(wanted: tuple[str, ...], most: int = 5) -> str:
+    """Return the first of the requirements in words."""
     more = f" and {len(wanted) - most} more" if len(wanted) > most else ""
     return ", ".join(wanted[:most]) + more

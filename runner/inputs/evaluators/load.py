@@ -201,10 +201,19 @@ def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: st
         from runner.inputs.evaluators.typescript.imports import refuse_lacking  # here: it takes time to import
 
         refuse_lacking(evaluator.source, texts, where)
+        evaluator = _with_imports(evaluator, texts, where)
     if not files:
         return evaluator
     version = sha256("\0".join((evaluator.version, *chain(*digests_of(texts).items()))).encode()).hexdigest()[:12]
     return evaluator.model_copy(update={"files": texts, "version": version})
+
+
+def _with_imports(evaluator: Evaluator, files: Mapping[str, str], where: str) -> Evaluator:
+    """Return the evaluator with the packages whose imports declare them, as of `npm:zod@3`."""
+    from runner.inputs.evaluators.typescript.packages import declared_by_imports  # here: it takes time to import
+
+    more = declared_by_imports(evaluator.source, files, where, evaluator.packages)
+    return evaluator.model_copy(update={"packages": (*evaluator.packages, *more)}) if more else evaluator
 
 
 def parse_evaluator(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import templates
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, script
+from runner.inputs.evaluators.evaluator_files import may_import
 from sandboxes.base import Script
 
 
@@ -21,14 +22,14 @@ def program(evaluator: Evaluator) -> Script:
 
 
 def _with_files(script: Script, evaluator: Evaluator) -> Script:
-    if not evaluator.files:
-        return script
     if evaluator.language == "python":
-        return script._replace(files=tuple(evaluator.files.items()))
+        return script._replace(files=tuple(evaluator.files.items())) if evaluator.files else script
+    if not evaluator.files and not may_import(script.source):
+        return script
     from runner.inputs.evaluators.typescript.imports import with_addresses  # here: it takes time to import
 
-    source, files = with_addresses(script.source, evaluator.files, evaluator.name)
-    return script._replace(source=source, files=files)
+    source, files, imports = with_addresses(script.source, evaluator.files, evaluator.name)
+    return script._replace(source=source, files=files, imports=imports)
 
 
 def _program(evaluator: Evaluator) -> Script:

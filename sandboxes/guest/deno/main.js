@@ -12,7 +12,7 @@
 
 const LOADED = 0, BEGUN = 1, RESULT = 2, GONE = 3, HELLO = 4, READY = 5;
 
-/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number, files: [string, string][] }} Setting */
+/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number, files: [string, string][], packages: string[] }} Setting */
 /** @typedef {{ kind: number, seconds: number, text: string }} Told */
 
 const [folder] = Deno.args;
@@ -72,13 +72,16 @@ function tell(kind, place, seconds, text) {
 
 tell(HELLO, 0, 0, Deno.version.deno);
 /** @type {Setting} */
-const { source, entrypoint, boot, seed, files } = JSON.parse((await texts())[0]);
+const { source, entrypoint, boot, seed, files, packages } = JSON.parse((await texts())[0]);
 const [language, code] = await withoutTypes(source);
 /** @type {[string, string, string][]} */
 const modules = []; // name, language and code, each after those that it imports
 for (const [name, text] of files) {
   modules.push([name, ...(name.endsWith(".ts") ? await withoutTypes(text) : /** @type {[string, string]} */ (["javascript", text]))]);
 }
+
+/** All that the script imports of its packages: the same bytes for each Worker. */
+const bundle = packages.length ? new Blob([packages[0]], { type: "application/javascript" }) : null;
 
 /**
  * The script as JavaScript, with blanks where its types were; as it is, where more than types would have to go.
@@ -119,6 +122,8 @@ class Held {
   // Of its own: a script may revoke them, and they are the process's.
   /** @type {[string, string][]} */
   #names = []; // address and name of each file
+  /** @type {string[]} */
+  #packages = bundle ? [URL.createObjectURL(bundle)] : [];
   #script = this.#address(language, code);
   #boot = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
 
@@ -144,6 +149,9 @@ class Held {
    * @param {string} language @param {string} code @returns {string}
    */
   #address(language, code) {
+    if (bundle) {
+      for (const one of packages.slice(1)) this.#packages.push(this.#blob("javascript", one));
+    }
     if (modules.length) {
       for (const [name, own, text] of modules.slice(this.#names.length)) {
         this.#names.push([this.#blob(own, text), name]);
@@ -152,9 +160,16 @@ class Held {
     return this.#blob(language, code);
   }
 
+  /** By the addresses of files and packages, what people know them as. @returns {[string, string][]} */
+  #shown() {
+    return bundle ? [...this.#names, [this.#packages[0], "packages.js"]] : this.#names;
+  }
+
   /** @param {string} language @param {string} code @returns {string} */
   #blob(language, code) {
-    const text = modules.length ? code.replace(/evalcell-file:(\d+)/g, (all, at) => this.#names[at]?.[0] ?? all) : code;
+    const text = modules.length || bundle ? code.replace(/evalcell-(file|package):(\d+)/g, (all, kind, at) => (
+      (kind === "file" ? this.#names[at]?.[0] : this.#packages[at]) ?? all
+    )) : code;
     return URL.createObjectURL(new Blob([text], { type: `application/${language}` }));
   }
 
@@ -162,7 +177,7 @@ class Held {
   load() {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: this.#script, entrypoint, seed, names: this.#names });
+      this.#port.postMessage({ source: this.#script, entrypoint, seed, names: this.#shown() });
     });
   }
 
@@ -179,7 +194,7 @@ class Held {
     this.#heard = () => {};
     this.#port.close();
     this.#worker.terminate();
-    for (const [address] of [...this.#names, [this.#script]]) URL.revokeObjectURL(address);
+    for (const address of [...this.#names.map(([one]) => one), ...this.#packages, this.#script]) URL.revokeObjectURL(address);
     URL.revokeObjectURL(this.#boot);
   }
 }

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import printable
 from runner.inputs.evaluators.evaluator_files import ScriptFolder
+from runner.inputs.evaluators.typescript.packages import Places, bare, codes
 from runner.inputs.evaluators.typescript.parse import TangledError, TypeScriptModule
+from sandboxes.models import PackageImport
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -130,12 +132,14 @@ def _lacking(specifier: str, importer: str) -> str:
 class _Rewriter:
     """Sets other specifiers in place of the imports of files."""
 
-    def __init__(self, files: Mapping[str, str], where: str, target: Callable[[str, str], str]) -> None:
-        self._files, self._where, self._target = files, where, target
+    def __init__(
+        self, files: Mapping[str, str], where: str, target: Callable[[str, str], str], places: Places | None = None
+    ) -> None:
+        self._files, self._where, self._target, self._places = files, where, target, places
 
     def text(self, source: str, importer: str) -> str:
         data = source.encode()
-        edits: list[tuple[int, int, bytes]] = []
+        edits = self._places.edits(source) if self._places is not None else []
         for found in file_imports(source, importer or self._where):
             name = next((one for one in _candidates(found.specifier, importer) if one in self._files), None)
             if name is None:
@@ -149,18 +153,22 @@ class _Rewriter:
         return data.decode()
 
 
-def with_addresses(source: str, files: Mapping[str, str], where: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def with_addresses(
+    source: str, files: Mapping[str, str], where: str
+) -> tuple[str, tuple[tuple[str, str], ...], tuple[PackageImport, ...]]:
     """
-    Return a program and its files as Deno's sandbox loads them: each file after those that it imports.
+    Return a program, its files as Deno's sandbox loads them, each after those that it imports, and its packages.
 
-    Each import is of `evalcell-file:NUMBER`, where the number is a file's place. Data are modules, too.
+    Each import is of `evalcell-file:NUMBER`, where the number is a file's place, or of `evalcell-package:NUMBER`. Data
+    are modules, too.
     """
     order = [*_ordered(source, files, where)]
-    rewriter = _Rewriter(files, where, lambda name, _: f"{_PLACE}{order.index(name)}")
+    places = Places(codes(source, {name: files[name] for name in order}, where))
+    rewriter = _Rewriter(files, where, lambda name, _: f"{_PLACE}{order.index(name)}", places)
     made = [
         (name, rewriter.text(files[name], name) if name.endswith(CODE) else _data(name, files[name])) for name in order
     ]
-    return rewriter.text(source, ""), tuple(made)
+    return rewriter.text(source, ""), tuple(made), places.imports
 
 
 def checkable(source: str, files: Mapping[str, str], where: str) -> tuple[str, dict[str, str]]:
@@ -175,10 +183,10 @@ def checkable(source: str, files: Mapping[str, str], where: str) -> tuple[str, d
     made = {}
     for name in order:
         if name.endswith(CODE):
-            made[name] = rewriter.text(files[name], name)
+            made[name] = bare(rewriter.text(files[name], name))
         else:
             made[f"{name}.ts"] = _data(name, files[name]).replace("export default ", "export default <any>", 1)
-    return rewriter.text(source, ""), made
+    return bare(rewriter.text(source, "")), made
 
 
 def _data(name: str, text: str) -> str:

@@ -90,7 +90,7 @@ def explain(execution: Execution) -> Execution:
         error = error.model_copy(update={"message": said, "traceback": "", "hint": OPEN})
     elif _FOREIGN.search(error.message):
         bare = _BARE.match(error.message)
-        error = error.model_copy(update={"hint": import_problem(bare[1]) if bare else NO_MODULES})
+        error = error.model_copy(update={"hint": (import_problem(bare[1]) if bare else None) or NO_MODULES})
     told = _FLAG.sub(", which no script may", error.message)
     error = error.model_copy(update={"message": told, "traceback": _FLAG.sub("", error.traceback)})
     return execution.model_copy(update={"error": error})

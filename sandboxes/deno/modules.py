@@ -22,8 +22,8 @@ OPEN = (
     f"where another is used outside of scoring only, {_ALONE}"
 )
 NO_MODULES = (
-    'a module that is imported by a computed name is not there; write `import("NAME")` with the name of a package that '
-    "the header declares, or the path of a file"
+    "a package is declared in the script's header (`dependencies`) and imported by a name that is written there; "
+    "nothing else comes from elsewhere"
 )
 
 PURE = """

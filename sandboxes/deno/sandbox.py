@@ -99,8 +99,7 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         if self._active is None:
             raise SandboxError("the deno sandbox is not open; use it as `async with sandbox:`")
         setup = replace(await asyncio.to_thread(_guest_files), packages=self._packages.site)
-        wanted = self._packages.declared
-        box = TypeCheckBox(self._active.tier, setup, self._active.bwrap, source, files or {}, wanted)
+        box = TypeCheckBox(self._active.tier, setup, self._active.bwrap, source, files or {}, self._packages.versions)
         try:
             await box.start(START)
         except BoxError as e:

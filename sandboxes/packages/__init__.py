@@ -3,7 +3,8 @@
 from sandboxes.packages.cache import CacheEntry, PruneResult, entries, prune
 from sandboxes.packages.import_names import is_own_file, is_unknown, which_package
 from sandboxes.packages.installation import install
-from sandboxes.packages.lock import Lock, read_lock
+from sandboxes.packages.lock import read_lock
+from sandboxes.packages.lock_text import Lock
 from sandboxes.packages.requirement import normalize_requirements
 from sandboxes.packages.resolution import RemotePython, resolve
 from sandboxes.packages.uv import find_uv

@@ -16,7 +16,7 @@ from sandboxes.cache import UNUSED_SECONDS, cache_dir, delete, disk_errors, is_o
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages import tool_process
 from sandboxes.packages.contents import Contents, contents_of
-from sandboxes.packages.lock import Lock
+from sandboxes.packages.lock_text import Lock
 from sandboxes.packages.locking import UNFINISHED_PREFIX, Say, age, exclusive, use, work_folder
 from sandboxes.packages.resolution import Interpreter, RemotePython, interpreter, name_packages
 from sandboxes.packages.settings import python_variables

@@ -18,7 +18,8 @@ from sandboxes.cache import cache_dir, content, disk_errors, find_file, keep, pr
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import interpreter_facts, tool_process
 from sandboxes.packages.import_names import likely_package
-from sandboxes.packages.lock import Lock, read_lock
+from sandboxes.packages.lock import read_lock
+from sandboxes.packages.lock_text import Lock
 from sandboxes.packages.locking import Say, work_folder
 from sandboxes.packages.npm.requirement import is_npm
 from sandboxes.packages.requirement import name_of, normalize_requirements
@@ -204,7 +205,7 @@ def _refuse_lacking(wanted: tuple[str, ...], lock: Lock) -> None:
             )
 
 
-def cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> Lock | None:
+def cached_lock(folder: Path, key: str, requirements: tuple[str, ...], say: Say) -> Lock | None:
     """Return the lock of an earlier resolution, if it is there."""
     path = find_file(folder, key, SUFFIX)
     if path is None:
@@ -214,7 +215,7 @@ def cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> Lo
         lock = read_lock(found.text, str(path))
     except (SandboxUnavailableError, ValidationError, UnsupportedConfigError):
         return None  # of an earlier version, or just deleted
-    names = name_packages(lock.packages, wanted)
+    names = name_packages(lock.packages, requirements)
     say(f"packages: {names}, as resolved on {found.resolved}; 'evalcell cache prune --all' resolves again")
     return lock
 
@@ -228,7 +229,7 @@ def name_packages(packages: tuple[tuple[str, str], ...], first: tuple[str, ...] 
     return ", ".join(f"{name} {version}" for name, version in show) + more if show else "nothing to install"
 
 
-def few(wanted: tuple[str, ...], most: int = 5) -> str:
+def few(requirements: tuple[str, ...], most: int = 5) -> str:
     """Return the first of the requirements in words."""
-    more = f" and {len(wanted) - most} more" if len(wanted) > most else ""
-    return ", ".join(wanted[:most]) + more
+    more = f" and {len(requirements) - most} more" if len(requirements) > most else ""
+    return ", ".join(requirements[:most]) + more

@@ -11,7 +11,7 @@ from sandboxes.errors import UnsupportedConfigError
 from sandboxes.models import SandboxConfig, Script
 
 if TYPE_CHECKING:
-    from sandboxes.packages.lock import Lock
+    from sandboxes.packages.lock_text import Lock
 
 
 class ScriptPackages:
@@ -49,13 +49,13 @@ class ScriptPackages:
         return self.lock.text if self.lock else None
 
     @property
-    def declared(self) -> dict[str, str]:
+    def versions(self) -> dict[str, str]:
         """The packages that were asked for, with their versions."""
         if self.lock is None:
             return {}
-        from sandboxes.packages.npm.lock import declared
+        from sandboxes.packages.npm.lock import direct_versions
 
-        return declared(self.lock)
+        return direct_versions(self.lock)
 
     async def open(self, say: Callable[[str], None]) -> None:
         """Resolve and install. Raises as `packages.resolve` and `install` do."""

@@ -210,9 +210,9 @@ def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: st
 
 def _with_imports(evaluator: Evaluator, files: Mapping[str, str], where: str) -> Evaluator:
     """Return the evaluator with the packages whose imports declare them, as of `npm:zod@3`."""
-    from runner.inputs.evaluators.typescript.packages import declared_by_imports  # here: it takes time to import
+    from runner.inputs.evaluators.typescript.packages import requirements_of_imports  # here: it takes time to import
 
-    more = declared_by_imports(evaluator.source, files, where, evaluator.packages)
+    more = requirements_of_imports(evaluator.source, files, where, evaluator.packages)
     return evaluator.model_copy(update={"packages": (*evaluator.packages, *more)}) if more else evaluator
 
 

@@ -25,9 +25,9 @@ from sandboxes.packages.installation import (
     ready,
     write_file,
 )
-from sandboxes.packages.lock import Lock
+from sandboxes.packages.lock_text import Lock
 from sandboxes.packages.locking import Say, work_folder
-from sandboxes.packages.npm.lock import declared, read_npm_lock
+from sandboxes.packages.npm.lock import direct_versions, read_npm_lock
 from sandboxes.packages.npm.requirement import join
 from sandboxes.packages.npm.settings import npm_settings
 from sandboxes.packages.npm.tool import failure, lacks_tarball, run_deno, write_package
@@ -47,21 +47,21 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-async def resolve_npm(wanted: tuple[str, ...], *, say: Say, deadline: float) -> Lock:
+async def resolve_npm(requirements: tuple[str, ...], *, say: Say, deadline: float) -> Lock:
     """Find the packages that satisfy the requirements, as `packages.resolve` does."""
-    versions = join(wanted)
+    versions = join(requirements)
     if isinstance(versions, str):
         raise UnsupportedConfigError(f"packages: {versions}")
     folder = private_dir(private_dir(cache_dir()) / LOCKS)
     try:
-        key = key_of(sorted(wanted), npm_settings(os.environ, Path()).choice)
-        if lock := cached_lock(folder, key, wanted, say):
+        key = key_of(sorted(requirements), npm_settings(os.environ, Path()).choice)
+        if lock := cached_lock(folder, key, requirements, say):
             return lock
         with disk_errors(folder):
             async with work_folder(folder, key, say=say, deadline=deadline) as work:
-                if lock := cached_lock(folder, key, wanted, say):
+                if lock := cached_lock(folder, key, requirements, say):
                     return lock
-                say(f"packages: resolving {few(wanted)}")
+                say(f"packages: resolving {few(requirements)}")
                 start = time.monotonic()
                 write_package(work, versions)
                 done = await run_deno([*_DENO, "--lockfile-only"], work=work, deadline=deadline)
@@ -69,14 +69,15 @@ async def resolve_npm(wanted: tuple[str, ...], *, say: Say, deadline: float) -> 
                     hint = (
                         "no earlier resolution of them is in the cache: connect once, or give a lock of an earlier run"
                     )
-                    raise failure(done, f"resolving {few(wanted)}", hint)
+                    raise failure(done, f"resolving {few(requirements)}", hint)
                 lock = read_npm_lock((work / _LOCK).read_text(encoding="utf-8"), "packages, as Deno resolved them")
-                kept = CachedResolution(resolved=date.today().isoformat(), requirements=wanted, text=lock.text)
+                kept = CachedResolution(resolved=date.today().isoformat(), requirements=requirements, text=lock.text)
                 keep(work.parent, key, SUFFIX, kept.model_dump_json().encode())
-                say(f"packages: {name_packages(lock.packages, wanted)}, resolved in {time.monotonic() - start:.1f} s")
+                names = name_packages(lock.packages, requirements)
+                say(f"packages: {names}, resolved in {time.monotonic() - start:.1f} s")
                 return lock
     except TimeoutError:
-        raise timeout_error(f"resolving {few(wanted)}") from None
+        raise timeout_error(f"resolving {few(requirements)}") from None
 
 
 async def install_npm(lock: Lock, *, say: Say, deadline: float) -> Path:
@@ -109,7 +110,7 @@ async def _build(lock: Lock, work: Path, final: Path, say: Say, deadline: float)
     site.mkdir(parents=True)
     for made in (whole, site):
         made.chmod(0o755)  # whatever the umask
-    first = tuple(f"npm:{name}" for name in declared(lock))
+    first = tuple(f"npm:{name}" for name in direct_versions(lock))
     say(f"packages: installing {name_packages(lock.packages, first, most=2)}, once (kept in {final.parent})")
     await _fetch(lock, work, deadline)
     modules = work / "node_modules"
@@ -127,7 +128,7 @@ async def _build(lock: Lock, work: Path, final: Path, say: Say, deadline: float)
 
 async def _fetch(lock: Lock, work: Path, deadline: float) -> None:
     what = f"installing {name_packages(lock.packages, most=2)}"
-    wanted = declared(lock)
+    wanted = direct_versions(lock)
     _write_lock(lock, work, {})
     write_package(work, wanted)
     done = await run_deno([*_DENO, "--frozen"], work=work, deadline=deadline)
@@ -178,7 +179,7 @@ def _set_modes(folder: Path) -> None:
 
 def refuse_native(lock: Lock, site: Path) -> None:
     """Raise UnsupportedConfigError for a package that was asked for and needs native code."""
-    for name in declared(lock):
+    for name in direct_versions(lock):
         if file := native_of(site, name):
             raise native_error(name, file)
 

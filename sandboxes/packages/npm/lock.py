@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from sandboxes.errors import UnsupportedConfigError
-from sandboxes.packages.lock import MAX_CHARS, MAX_PACKAGES, Lock
+from sandboxes.packages.lock_text import MAX_CHARS, MAX_PACKAGES, Lock
 
 VERSION = "5"
 _INTEGRITY = re.compile(r"sha512-[A-Za-z0-9+/]{86}==")
@@ -43,7 +43,7 @@ def read_npm_lock(text: str, where: str) -> Lock:
     return Lock(text=normal, digest=hashlib.sha256(normal.encode()).hexdigest(), packages=tuple(packages))
 
 
-def declared(lock: Lock) -> dict[str, str]:
+def direct_versions(lock: Lock) -> dict[str, str]:
     """Return the packages that were asked for, with their versions as they were."""
     found = json.loads(lock.text)["specifiers"]
     return {name: versions for name, _, versions in (_split(one) for one in found)}

@@ -9,6 +9,7 @@ PREFIX = "npm:"
 _NAME = r"(?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*"
 _REQUIREMENT = re.compile(rf"npm:(?P<name>{_NAME})(?:@(?P<range>[^@/]+))?(?P<path>/.*)?")
 _RANGE = re.compile(r"[\^~<>=|*xX0-9][0-9A-Za-z.*^~<>=|+ -]*|[A-Za-z][A-Za-z0-9._-]*")
+_COMPARED = re.compile(r"(?P<sign>\^|~|[<>]=?|=|)v?(?P<parts>(?:\d+|[xX*])(?:\.(?:\d+|[xX*]))*)(?P<rest>[-+].*)?")
 _MAX_NAME = 214  # npm's own
 
 _NODE = frozenset({
@@ -65,6 +66,35 @@ def join(requirements: tuple[str, ...]) -> dict[str, str] | str:
         else:
             return f"{name} is asked for as {known!r} and as {versions!r}; write one of them"
     return wanted
+
+
+def satisfies(version: str, versions: str) -> bool:
+    """Say whether a version is one of `versions`; true for a tag, and for what is written in a rarer way."""
+    return any(_all(version, part) for part in versions.split("||"))
+
+
+def _all(version: str, versions: str) -> bool:
+    plain = re.sub(r"([\^~<>=]+)\s+", r"\1", versions.strip())
+    return " - " in plain or all(_is_in(version, one) for one in plain.split())
+
+
+def _is_in(version: str, one: str) -> bool:
+    match = re.fullmatch(
+        r"(?P<sign>\^|~|[<>]=?|=|)v?(?P<parts>(?:\d+|[xX*])(?:\.(?:\d+|[xX*]))*)(?P<rest>[-+].*)?", one
+    )
+    own = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if match is None or own is None or match["rest"]:
+        return True
+    digits = [int(part) for part in match["parts"].split(".") if part.isdigit()]
+    sign, mine = match["sign"], [int(part) for part in own.groups()]
+    low = [*digits, 0, 0, 0][:3]
+    if sign.startswith((">", "<")):
+        reached = mine >= low if sign[0] == ">" else mine <= low
+        return reached and (sign.endswith("=") or mine[: len(digits)] != digits)
+    fixed = len(digits) if sign in ("", "=") else min(len(digits), 2)
+    if sign == "^":
+        fixed = min(len(digits), next((at for at, part in enumerate(digits) if part), len(digits) - 1) + 1)
+    return mine >= low and mine[:fixed] == digits[:fixed]
 
 
 def package_of(specifier: str) -> tuple[str, str, str] | None:

@@ -17,7 +17,7 @@ from sandboxes.words.text import clean
 MAX_BYTES = 1 << 20
 """Longest .npmrc."""
 
-PASSED = (
+NETWORK = (
     "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "DENO_CERT", "DENO_TLS_CA_STORE", "NODE_EXTRA_CA_CERTS",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
@@ -59,7 +59,7 @@ def npm_settings(own: Mapping[str, str], work: Path) -> NpmSettings:
         if (match := _VARIABLE.fullmatch(name)) and value:
             found[_key(match["key"])] = value
     kept = {key: value for key, value in found.items() if _OWN.fullmatch(key)}
-    variables = {name: own[name] for name in PASSED if own.get(name)}
+    variables = {name: own[name] for name in NETWORK if own.get(name)}
     variables |= {"NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1", "DENO_DIR": str(work / "deno"), "HOME": str(work)}
     variables |= {"DENO_NO_PROMPT": "1", "TMPDIR": str(work), "XDG_CONFIG_HOME": str(work)}
     variables.setdefault("DENO_TLS_CA_STORE", "mozilla,system")
@@ -79,7 +79,7 @@ def npm_settings(own: Mapping[str, str], work: Path) -> NpmSettings:
 
 def npm_variables(own: Mapping[str, str]) -> set[str]:
     """Return the names of those that a process which resolves and installs needs."""
-    found = {name for name in own if name in PASSED or name == "HOME" or _VARIABLE.fullmatch(name)}
+    found = {name for name in own if name in NETWORK or name == "HOME" or _VARIABLE.fullmatch(name)}
     for file, is_own in _files(own):
         if is_own:
             found |= {match["name"] for match in _FILLED.finditer(_text(file))}

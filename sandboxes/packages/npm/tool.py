@@ -36,6 +36,7 @@ _CHECKSUM = re.compile(
     r"(?:checksum did not match|Integrity check failed)[^\n]*?(?P<name>(?:@[^\s@/]+/)?[^\s@/]+@[^\s.]+[\d.]*)"
 )
 _OUTSIDE = re.compile(r"Extracted path .* was not in output directory|caching npm package '(?P<name>[^']+)'")
+_TOO_LARGE = re.compile(r"File too large|out of memory|memory allocation", re.IGNORECASE)
 _NO_TARBALL = re.compile(r"Could not find npm package tarball")
 _NETWORK = re.compile(r"error sending request|client error|tcp connect|dns error|timed out|peer certificate|connection")
 
@@ -105,11 +106,12 @@ def failure(result: tool_process.ToolResult, what: str, connect: str = "connect 
             f"packages: the npm registry has no {name} {wanted}; change the versions that you ask for"
         )
     if checked := _CHECKSUM.search(said):
+        name = clean(checked["name"].rstrip("."), 100)
         return UnsupportedConfigError(
-            f"packages: what the npm registry has of {clean(checked['name'], 100)} has another hash than it should: "
+            f"packages: what the npm registry has of {name} has another hash than it should: "
             "nothing of it is used; if your registry is a mirror, have it fetch the package anew"
         )
-    if result.code < 0 or "memory" in said[-300:].lower():
+    if result.code < 0 or _TOO_LARGE.search(said):
         return _too_large()
     if outside := _OUTSIDE.search(said):
         name = outside["name"] or "a package"
@@ -131,9 +133,9 @@ def lacks_tarball(result: tool_process.ToolResult) -> bool:
     return _NO_TARBALL.search(result.errors) is not None
 
 
-def write_package(work: Path, wanted: Mapping[str, str]) -> None:
+def write_package(work: Path, versions: Mapping[str, str]) -> None:
     """Write the file that asks for packages."""
-    (work / "package.json").write_text(json.dumps({"dependencies": dict(wanted)}), encoding="utf-8")
+    (work / "package.json").write_text(json.dumps({"dependencies": dict(versions)}), encoding="utf-8")
 
 
 def _too_large() -> UnsupportedConfigError:

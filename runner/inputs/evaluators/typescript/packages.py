@@ -26,7 +26,7 @@ _WORD = re.compile(r"[A-Za-z_$][\w$]{0,200}")
 _TYPED = re.compile(r"""(?<=["'])npm:[^"'\s]{1,200}(?=["'])""")
 
 
-class FoundImport(NamedTuple):
+class ImportMatch(NamedTuple):
     """One import of a package, and how it is written when it runs."""
 
     specifier: str
@@ -39,7 +39,7 @@ class FoundImport(NamedTuple):
     """Bytes from and to, and what takes their place; `{}` is where the place of the package goes."""
 
 
-def package_imports(source: str, where: str) -> list[FoundImport]:
+def package_imports(source: str, where: str) -> list[ImportMatch]:
     """Return the imports of packages, without those of types alone. Raises EvaluatorError."""
     if not may_import(source):
         return []
@@ -52,13 +52,13 @@ def package_imports(source: str, where: str) -> list[FoundImport]:
         specifier = script.text(node)[1:-1]
         if (of := _package(specifier)) is not None:
             names, edits = _statement(script, node, where)
-            found.append(FoundImport(specifier, *of, node.start_point.row + 1, names, edits))
+            found.append(ImportMatch(specifier, *of, node.start_point.row + 1, names, edits))
     for match in _LATE.finditer(source):
         if (of := _package(match[2])) is not None:
             start, end = (len(source[:at].encode()) for at in match.span())
             line = source.count("\n", 0, match.start()) + 1
             late = (start, end, f'import("{_PLACE}{{}}").then((all) => all.{NAMESPACE})')
-            found.append(FoundImport(match[2], *of, line, (NAMESPACE,), (late,)))
+            found.append(ImportMatch(match[2], *of, line, (NAMESPACE,), (late,)))
     return found
 
 
@@ -122,16 +122,18 @@ def codes(source: str, files: Mapping[str, str], where: str) -> list[tuple[str, 
     return [(where, source), *((name, text) for name, text in files.items() if name.endswith(_SUFFIXES))]
 
 
-def declared_by_imports(source: str, files: Mapping[str, str], where: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Return the requirements that imports bring themselves, such as `npm:zod@3`, beside those that are `known`."""
-    names = {name for one in known if (name := _name_of(one))}
+def requirements_of_imports(
+    source: str, files: Mapping[str, str], where: str, header: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the requirements that imports bring themselves, such as `npm:zod@3`, beside those of the `header`."""
+    names = {name for one in header if (name := _name_of(one))}
     found: dict[str, None] = {}
     for shown, text in codes(source, files, where):
         if "npm:" in text:
             for one in package_imports(text, shown):
                 if one.specifier.startswith("npm:") and (one.versions or one.package not in names):
                     found[f"npm:{one.package}" + (f"@{one.versions}" if one.versions else "")] = None
-    return tuple(one for one in found if one not in known)
+    return tuple(one for one in found if one not in header)
 
 
 def refuse_undeclared(
@@ -165,7 +167,7 @@ class Places:
 
     def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
         self._names: dict[str, set[str]] = {}
-        self._found: dict[str, list[FoundImport]] = {}
+        self._found: dict[str, list[ImportMatch]] = {}
         for where, text in texts:
             self._found[text] = package_imports(text, where)
             for one in self._found[text]:

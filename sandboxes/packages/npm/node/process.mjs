@@ -14,10 +14,12 @@ export const process = {
   pid: 1,
   title: "deno",
   exitCode: undefined,
+  stdout: { isTTY: false, columns: 80, write: () => true },
+  stderr: { isTTY: false, columns: 80, write: () => true },
   cwd: () => "/",
   umask: () => 18,
   uptime: seconds,
-  hrtime: Object.assign(() => [Math.floor(seconds()), Math.floor((seconds() % 1) * 1e9)], {
+  hrtime: /* @__PURE__ */ Object.assign(() => [Math.floor(seconds()), Math.floor((seconds() % 1) * 1e9)], {
     bigint: () => BigInt(Math.floor(performance.now() * 1e6)),
   }),
   memoryUsage: () => ({ rss: 0, heapTotal: 0, heapUsed: 0, external: 0, arrayBuffers: 0 }),
@@ -31,4 +33,3 @@ export const process = {
   addListener: none,
   removeListener: none,
 };
-export { Buffer } from "evalcell-outside:node:buffer";

@@ -8,13 +8,16 @@ from sandboxes.packages.lock_text import Lock
 from sandboxes.packages.requirement import normalize_requirements
 from sandboxes.packages.resolution import RemotePython, resolve
 from sandboxes.packages.uv import find_uv
+from sandboxes.packages.wheels import direct_wheel, fetch_wheels
 
 __all__ = [
     "CacheEntry",
     "Lock",
     "PruneResult",
     "RemotePython",
+    "direct_wheel",
     "entries",
+    "fetch_wheels",
     "find_uv",
     "install",
     "is_own_file",

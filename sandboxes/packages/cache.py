@@ -25,6 +25,7 @@ RECENT = 600.0
 _BUILT = {
     "wasm": "the compiled sandbox",
     "process": "what a Python needs of this machine",
+    "wheels": "wheels that requirements name by their places",
     "bundles": "what a script imports of packages of npm",
 }
 

@@ -21,6 +21,7 @@ from sandboxes.packages.locking import UNFINISHED_PREFIX, Say, age, exclusive, u
 from sandboxes.packages.resolution import Interpreter, RemotePython, interpreter, name_packages
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, run_uv, timeout_error
+from sandboxes.packages.wheels import kept_wheels
 
 PACKAGES = "packages"
 SITE = "site"
@@ -134,9 +135,14 @@ async def _unpack(lock: Lock, target: Interpreter, site: Path, work: Path, say: 
         *("pip", "install", "--requirements", "lock.txt", *target.options, "--target", str(site)),
         *("--no-deps", "--require-hashes", *WHEELS, "--link-mode", "copy", "--no-compile-bytecode", "--no-sources"),
     ]
-    done = await run_uv([*command, "--offline"], work=work, deadline=deadline)  # files in uv's cache need no network
+    wheels = kept_wheels(lock.text)
+    done = await run_uv(
+        [*command, "--offline"], work=work, deadline=deadline, wheels=wheels
+    )  # files in uv's cache need no network
     if done.code != 0:
-        done = await run_uv(command, work=work, deadline=deadline, on_line=lambda line: _report(line, say))
+        done = await run_uv(
+            command, work=work, deadline=deadline, on_line=lambda line: _report(line, say), wheels=wheels
+        )
     if done.code != 0:
         step = "to resolve again, leave the lock out or run 'evalcell cache prune --all'"
         raise failure(done, f"installing the locked packages for {target.name}", step)

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages.import_names import GENERIC
 from sandboxes.packages.npm.requirement import is_npm, normal_form, problem, split
+from sandboxes.packages.wheels import direct_wheel
 from sandboxes.words.text import clean
 from sandboxes.words.wording import Message, Setting
 
@@ -45,8 +46,8 @@ def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tup
     Messages name `where` as their source.
 
     Raises:
-        UnsupportedConfigError: For anything but names, extras, versions and markers: installers would follow the paths,
-            URLs and options of an untrusted script.
+        UnsupportedConfigError: For anything but names, extras, versions and markers, wheels with a hash, and packages
+            of npm: installers would follow the paths, URLs and options of an untrusted script.
     """
     found: dict[str, None] = {}
     for count, line in enumerate(lines, 1):
@@ -76,6 +77,8 @@ def _normalize(line: str, where: str) -> str:
         if why := _npm_problem(text):
             raise UnsupportedConfigError(f"{where}: {quote(line)} {why}")
         return normal_form(text)
+    if (wheel := direct_wheel(text)) is not None and text.isprintable():
+        return wheel.text
     if why := _problem(text):
         step = LINES if text.startswith("-") or _LIST.search(text) else STEP
         raise UnsupportedConfigError(f"{where}: {quote(line)} {why}; {step}")
@@ -139,7 +142,10 @@ def _problem(text: str) -> str | None:
         return "refers to a version control system"
     head = text.partition(";")[0]
     if "://" in head or "@" in head:
-        return "is a direct reference or URL"
+        return (
+            "is a direct reference or URL, which is accepted of a wheel with its hash: "
+            "'NAME @ file:PATH.whl#sha256=…', or https: in place of file:"
+        )
     if head.startswith((".", "~")) or "/" in head or "\\" in head or _ARCHIVE.search(head.strip()):
         return "is a path"
     if any(c in text for c in "#$\\"):  # comments, variables and continuations for installers, but not for `packaging`

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import time
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from sandboxes.packages.npm.requirement import is_npm
 from sandboxes.packages.requirement import name_of, normalize_requirements
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, reason, run_uv, timeout_error, user_settings
+from sandboxes.packages.wheels import direct_wheel, fetch_wheels
 from sandboxes.words.wording import Setting
 
 LOCKS = "locks"
@@ -126,29 +128,38 @@ async def resolve(requirements: tuple[str, ...], python: Path | RemotePython, *,
         target = await interpreter(python, deadline)
         user = user_settings()
         key = target.key(sorted(wanted), user.choice)
+        wheels = await fetch_wheels(wanted, say=say, deadline=deadline)
         if lock := cached_lock(folder, key, wanted, say):
             return lock
         for note in user.notes:
             say(f"packages: {note}")
         with disk_errors(folder):
             async with work_folder(folder, key, say=say, deadline=deadline) as work:
-                return cached_lock(folder, key, wanted, say) or await _resolve(wanted, target, work, key, say, deadline)
+                return cached_lock(folder, key, wanted, say) or await _resolve(
+                    wanted, wheels, target, work, key, say, deadline
+                )
     except TimeoutError:
         raise timeout_error(what) from None
 
 
 async def _resolve(
-    wanted: tuple[str, ...], target: Interpreter, work: Path, key: str, say: Say, deadline: float
+    wanted: tuple[str, ...],
+    wheels: Mapping[str, Path],
+    target: Interpreter,
+    work: Path,
+    key: str,
+    say: Say,
+    deadline: float,
 ) -> Lock:
     say(f"packages: resolving {few(wanted)} for {target.name}")
     start = time.monotonic()
-    (work / "requirements.in").write_text("".join(f"{one}\n" for one in wanted), encoding="utf-8")
+    (work / "requirements.in").write_text("".join(f"{_pinned(one)}\n" for one in wanted), encoding="utf-8")
     command = [
         *("pip", "compile", "requirements.in", *target.options, *WHEELS, "--generate-hashes"),
         *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-build-options"),
         *("--no-emit-index-annotation", "--no-sources"),
     ]
-    done = await run_uv(command, work=work, deadline=deadline, resolving=True)
+    done = await run_uv(command, work=work, deadline=deadline, resolving=True, wheels=wheels.values())
     if done.code != 0:
         raise failure(
             done,
@@ -162,10 +173,31 @@ async def _resolve(
     except UnicodeDecodeError as e:
         raise SandboxUnavailableError(f"packages: uv's output is not UTF-8 ({e}); reinstall uv") from e
     _refuse_lacking(wanted, lock)
+    lock = _with_wheels(lock, wheels)
     kept = CachedResolution(resolved=date.today().isoformat(), requirements=wanted, text=lock.text)
     keep(work.parent, key, SUFFIX, kept.model_dump_json().encode())
     say(f"packages: {name_packages(lock.packages, wanted)}, resolved in {time.monotonic() - start:.1f} s")
     return lock
+
+
+def _pinned(requirement: str) -> str:
+    wheel = direct_wheel(requirement)
+    return requirement if wheel is None else wheel.pinned
+
+
+def _with_wheels(lock: Lock, wheels: Iterable[str]) -> Lock:
+    """The lock with no other file of a package than the one that was named by its place."""
+    text = lock.text
+    for wheel in filter(None, map(direct_wheel, wheels)):
+        entry = rf"(?m)^({re.escape(wheel.name)}==[^ \n]+)((?: \\\n    --hash=sha256:[0-9a-f]{{64}})+)$"
+        found = re.search(entry, text)
+        if found is None or wheel.digest not in found[2]:
+            raise UnsupportedConfigError(
+                f"packages: the index has another {wheel.name} {wheel.version} than {wheel.file}, and that one was "
+                "taken; give the wheel a version that the index has not"
+            )
+        text = text.replace(found[0], f"{found[1]} \\\n    --hash=sha256:{wheel.digest}")
+    return read_lock(text, "packages, as uv resolved them")
 
 
 def _build_step(wanted: tuple[str, ...], errors: str) -> str:

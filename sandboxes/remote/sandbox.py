@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sandboxes.base import Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.errors import SandboxError, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.host.env import choose_variables
 from sandboxes.host.shield import finish
 from sandboxes.packages.script_packages import ScriptPackages
@@ -57,9 +57,14 @@ class RemoteSandbox(Sandbox):
         self._lock: Lock | None = None
         self._npm = ScriptPackages(config if self.language == "typescript" else SandboxConfig())
         if self.language == "python" and (config.packages or config.lock is not None):
-            from sandboxes.packages import normalize_requirements, read_lock
+            from sandboxes.packages import direct_wheel, normalize_requirements, read_lock
 
             self._packages = normalize_requirements(config.packages)
+            if wheel := next(filter(None, map(direct_wheel, self._packages)), None):
+                raise UnsupportedConfigError(
+                    f"the wheel {wheel.file} is named by its place, which a provider's machine does not have; put it "
+                    "into an index of yours, or run the script in the process sandbox"
+                )
             self._lock = read_lock(config.lock, "the lock") if config.lock is not None else None
         self._files = Files({})
         self._jobs = config.jobs or min(_JOBS, self.provider.cap)

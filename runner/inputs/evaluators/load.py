@@ -111,6 +111,11 @@ def _with_folder(evaluator: Evaluator, header: Header, path: Path, where: str) -
 
         follow_imports(folder, evaluator.source, where)
         return with_files(evaluator, folder.files, where)
+    if any("file:" in one for one in evaluator.packages):
+        from sandboxes.packages.wheels import with_path  # here: few scripts name a wheel
+
+        wheels = tuple(with_path(one, path.parent) for one in evaluator.packages)
+        evaluator = evaluator.model_copy(update={"packages": wheels})
     declared = [
         re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower() for line in evaluator.packages
     ]

@@ -260,8 +260,9 @@ def _nltk(match: re.Match[str], failure: Failure, place: Place) -> str | None:
         return None
     data = next(iter(re.findall(r"nltk\.download\('([\w.-]{1,60})'\)", failure.message)), "NAME")
     return (
-        f"nltk wants to download `{data}`; do this once: `python -m nltk.downloader -d nltk_data_mine {data}`, and give "
-        f"it as a wheel, as docs/how-to/package-data.md shows; or {_NETWORK} lets the script download it: nltk.download(…)"
+        f"nltk wants to download `{data}`; do this once: `python -m nltk.downloader -d nltk_data_mine {data}`, "
+        f"and give it as a wheel, as docs/how-to/package-data.md shows; or {_NETWORK} lets the script download it: "
+        "nltk.download(…)"
     )
 
 

@@ -159,7 +159,8 @@ def _write_node(folder: Path) -> list[str]:
             text = f'module.exports = require("{_OUTSIDE}node:{name}");\n'
         else:
             text = f'module.exports = require("./closed.cjs")("node:{name}");\n'
-        (folder / f"{file}.cjs").write_text(text, "utf-8")
+        if not (folder / f"{file}.cjs").exists():  # or one of our own
+            (folder / f"{file}.cjs").write_text(text, "utf-8")
         options += [f"--alias:{scheme}{name}=./node/{file}.cjs" for scheme in ("", "node:")]
     return options
 

@@ -257,7 +257,7 @@ def test_what_a_script_cannot_have_is_named() -> None:
         parse_evaluator(text, "checks.cjs", language="typescript")
     for name, why in (
         ("lodash", "write `import … from 'lodash'`, a package is declared in the script's header"),
-        ("./helper", "goes with it if `import` names it"),
+        ("./helper", "a file of the script's folder goes with it if `import` names it"),
         ("node:child_process", "scripts in a sandbox have no child_process; the modules of Node that are available"),
         ("timers", "it is not there; the modules of Node"),
         ("fs", "scripts in a sandbox have no fs; .*; where another is used .* copy the scoring function alone"),

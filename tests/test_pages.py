@@ -82,6 +82,7 @@ SHOWN = {
     ("docs/how-to/containers.md", "sh"): 1,
     ("docs/how-to/air-gapped.md", "sh"): 2,
     ("docs/how-to/export.md", "yaml"): 1,
+    ("docs/how-to/packages.md", "ts"): 1,
     ("docs/how-to/store.md", "sh"): 1,
 }
 """

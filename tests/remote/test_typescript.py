@@ -137,10 +137,6 @@ def test_a_try_starts_deno_there() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (
-            {"packages": ("lodash",)},
-            "'lodash' is a package of Python, and the script is TypeScript; write 'npm:lodash'",
-        ),
         ({"network": True}, "no network, as a TypeScript evaluator has no permission"),
         ({"env": ("HOME",)}, r"no env \(HOME\), as a TypeScript evaluator has no permission"),
         ({"files": {"MODEL": "model.json"}}, r"no files \(MODEL\), as a TypeScript evaluator has no permission"),

@@ -49,7 +49,7 @@ $(READY): $(PACKAGES) $(GUEST) $(PAGE)
 ready: $(READY)
 
 demo: $(READY)
-	@$(VENV)/bin/evalcell run json-distance templates/json_distance/demo.jsonl
+	@$(VENV)/bin/evalcell run json-similarity templates/json_distance/demo.jsonl
 
 test: $(READY)
 	$(TEST) --each-commit

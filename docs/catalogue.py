@@ -21,7 +21,7 @@ WIDTH = 260
 """Characters of a worked example; longer ones are not shown."""
 
 BEST = "several references, of which the best counts"
-_BLOCK = re.compile(r"<!-- (templates|references|template ([a-z0-9-]+)) -->\n.*?<!-- end -->", re.DOTALL)
+_BLOCK = re.compile(r"<!-- (purposes|templates|references|template ([a-z0-9-]+)) -->\n.*?<!-- end -->", re.DOTALL)
 _ONE = "one text, as the published evaluator has it: a list is written as text, `['a', 'b']`"
 _VALUE = "one JSON value, compared with the output as a whole"
 SEVERAL = {
@@ -31,6 +31,8 @@ SEVERAL = {
     "code-tests": "several tests, all of which count",
     "composite": BEST,
     "contains": "no reference: `words` is one text with commas",
+    "context-precision": "`reference_contexts` is a list of all that are relevant",
+    "context-recall": "`reference_contexts` is a list of all that are relevant",
     "exact-match": BEST,
     "json-difference": _VALUE,
     "json-distance": _VALUE,
@@ -47,6 +49,7 @@ SEVERAL = {
     "tfidf-cosine": _ONE,
     "token-cosine": _ONE,
     "token-overlap-cosine": "one text, as the published evaluator has it: the elements with commas between them",
+    "tool-calls": "the calls that are expected",
 }
 """How each template takes a list where others take one reference."""
 _LANGUAGES = {"python": "Python", "typescript": "TypeScript"}
@@ -61,10 +64,18 @@ def page(text: str) -> str:
             text += f"\n<!-- template {name} -->\n<!-- end -->\n"
 
     def made(match: re.Match[str]) -> str:
-        lines = {"templates": overview, "references": several}.get(match[1], lambda: section(match[2]))()
+        lines = {"purposes": purposes, "templates": overview, "references": several}.get(
+            match[1], lambda: section(match[2])
+        )()
         return "\n".join([f"<!-- {match[1]} -->", *lines, "<!-- end -->"])
 
     return _BLOCK.sub(made, text)
+
+
+def purposes() -> list[str]:
+    """The template to begin with, by what the output is."""
+    rows = [(purpose, f"[{name}](#{name})") for purpose, name in templates.PURPOSES.items()]
+    return _table(("the output is", "begin with"), rows)
 
 
 def several() -> list[str]:
@@ -72,7 +83,11 @@ def several() -> list[str]:
     rows = []
     for name in templates.names():
         parameters = find_evaluator(name).parameters
-        compared = [p.name for p in parameters if p.name in ("reference", "expected", "words", "pattern", "schema")]
+        compared = [
+            p.name
+            for p in parameters
+            if p.name in ("reference", "expected", "words", "pattern", "schema", "reference_contexts")
+        ]
         rows.append((f"[{name}](#{name})", SEVERAL[name] if compared else "none"))
     return _table(("template", "a list as the reference is"), rows)
 

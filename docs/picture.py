@@ -15,7 +15,7 @@ from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
 WIDTH = 84
-COMMAND = ("evalcell", "run", "json-distance", "demo", "-j", "2", "--worst", "2")
+COMMAND = ("evalcell", "run", "json-similarity", "demo", "-j", "2", "--worst", "2")
 
 
 def recorded(command: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from _json import encode_basestring, encode_basestring_ascii, make_encoder
 from collections.abc import Callable
 from json import JSONEncoder
 from typing import Any
@@ -18,9 +19,9 @@ def writer(*, ascii: bool, compact: bool, nan: bool, sort: bool = False) -> Call
     Return an encoder like `json.dumps` with `ensure_ascii` and `allow_nan`; `compact` leaves out spaces, `sort` sorts
     keys.
 
-    It raises RecursionError for a value that contains itself.
+    It raises RecursionError for a value that contains itself. `JSONEncoder.encode` makes an encoder for each value.
     """
-    separators = (",", ":") if compact else (", ", ": ")
-    return JSONEncoder(
-        ensure_ascii=ascii, check_circular=False, allow_nan=nan, sort_keys=sort, separators=separators
-    ).encode
+    item, key = (",", ":") if compact else (", ", ": ")
+    escaped = encode_basestring_ascii if ascii else encode_basestring
+    chunks = make_encoder(None, JSONEncoder().default, escaped, None, key, item, sort, False, nan)
+    return lambda value: "".join(chunks(value, 0))

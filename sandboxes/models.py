@@ -57,7 +57,7 @@ class SandboxConfig(Record):
     install_timeout: float = Field(default=300.0, gt=0, le=86_400)
     """Seconds to resolve and install packages and to send files; never counted against the script's time."""
     files: dict[str, str] = Field(default_factory=dict)
-    """Files of the host that the script may read, by the name of the variable that will hold the file's path."""
+    """Files and folders of the host that the script may read, by the name of the variable that will hold the path."""
     disk: int | None = Field(default=None, gt=0, le=1 << 36)
     """Bytes that the script's files may hold. None: the backend's default, 64 MB where files can be written at all."""
     network: bool = False

@@ -27,8 +27,26 @@ _DEMOS = {
     "rouge_l": "token_cosine",
     "tfidf_cosine": "token_cosine",
     "token_overlap_cosine": "token_cosine",
+    "tool_calls": "json_distance",
 }
 """Whose dataset a template without its own is tried on."""
+
+
+PURPOSES = {
+    "output is JSON, and fields matter": "json-similarity",
+    "output is JSON that must keep to a schema": "json-schema",
+    "short answer": "exact-match",
+    "short answer within a longer text": "contains",
+    "number": "numeric-closeness",
+    "long text, such as a summary": "rouge-l",
+    "labels": "classification",
+    "several things, in any order": "set-f1",
+    "program, with its tests": "code-tests",
+    "tool calls of an agent": "tool-calls",
+    "what was retrieved": "context-recall",
+    "two answers: which is better?": "pairwise",
+}
+"""The one template to begin with, by what the output is."""
 
 
 @cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from itertools import islice
@@ -15,7 +17,7 @@ from click.testing import CliRunner
 from mcp import Client as McpClient
 
 import templates
-from runner import Client, InputMapping, check_examples, evaluate, parity, stream
+from runner import Client, InputMapping, RowScorer, check_examples, evaluate, parity, read_evaluator, reward, stream
 from runner.cli.main import cli
 from runner.core.doors import speaking
 from runner.core.types import Result
@@ -28,6 +30,7 @@ from tests import recorder
 from tests.scripts import script
 from tests.server.http.live import Live, live
 from tests.server.mcp.agent import call
+from tests.several import ROWS, SCORES, Several, both
 
 FEW = 3
 NEEDED: dict[str, dict[str, Any]] = {
@@ -286,3 +289,143 @@ def test_a_server_gives_the_same_rows(server: Live, template: Template) -> None:
     own = ("id", "outcome", "label", "score", "explanation")
     found = [{part: one.get(part) for part in own} for one in reply["results"]]
     assert found == [{part: one[part] for part in own} for one in (_row(each.model_dump()) for each in here.results)]
+
+
+class FolderDoors:
+    """Every door of this machine, with one evaluator that is a path; each gives scores in the order of the rows."""
+
+    def __init__(self, script: Path, language: Language, place: Path) -> None:
+        self.script, self.language = str(script), language
+        self.place = place
+        self.name = script.stem
+        self.rows = write(place / "rows.jsonl", ROWS)
+
+    def run(self) -> list[float]:
+        return self._scores("run", self.script, str(self.rows))
+
+    def kept(self) -> list[float]:
+        self._invoke("add", self.script, "--name", "kept")
+        return self._scores("run", "kept@latest", str(self.rows))
+
+    def written_back(self) -> list[float]:
+        self._invoke("add", self.script, "--name", "kept")
+        back = self.place / f"back-{self.name}"
+        self._invoke("show", "kept@latest", "-o", str(back))
+        return self._scores("run", str(back), str(self.rows))
+
+    def parts(self) -> list[float]:
+        for number, row in enumerate(ROWS):
+            write(self.place / f"part-{number}.jsonl", [row])
+        folder = self.place / f"parts-{self.name}"
+        self._invoke("run", self.script, str(self.place / "part-*.jsonl"), "-q", "-j", "1", "-o", f"{folder}/")
+        return [score for part in sorted(folder.rglob("results.jsonl")) for score in read(part)]
+
+    def project(self) -> list[float]:
+        out = self.place / f"project-{self.name}"
+        settings = {"evaluator": self.script, "dataset": str(self.rows), "output": f"{out}.jsonl"}
+        text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+        config = self.place / f"{self.name}.toml"
+        config.write_text(f"[run.only]\n{text}")
+        self._invoke("run", "--config", str(config), "-q")
+        return read(Path(f"{out}.jsonl"))
+
+    def lines(self) -> list[float]:
+        text = "".join(json.dumps({"id": number, **row}) + "\n" for number, row in enumerate(ROWS))
+        answers = map(json.loads, self._invoke("lines", self.script, input=text).splitlines())
+        return [one["score"] for one in sorted(answers, key=lambda one: str(one["id"]))]
+
+    def evaluate(self) -> list[float | None]:
+        return [one.score for one in evaluate(self.script, ROWS).results]
+
+    def read(self) -> list[float | None]:
+        return [one.score for one in evaluate(read_evaluator(self.script), ROWS).results]
+
+    def stream(self) -> list[float | None]:
+        async def collect() -> list[Result]:
+            async with aclosing(stream(self.script, ROWS)) as found:
+                return [result async for result in found]
+
+        return [one.score for one in asyncio.run(collect())]
+
+    def row_by_row(self) -> list[float | None]:
+        with RowScorer(self.script) as scorer:
+            return [scorer.score(row).score for row in ROWS]
+
+    def reward(self) -> list[float | None]:
+        with reward(self.script) as score:
+            outputs, references = ([row[name] for row in ROWS] for name in ("output", "reference"))
+            return score(["?"] * len(ROWS), outputs, reference=references)
+
+    def parity(self) -> list[float]:
+        backends = ["wasm", "process"] if self.language == "python" else ["deno", "deno"]
+        found = parity(self.script, ROWS, sandboxes=[SandboxConfig(backend=one) for one in backends])
+        assert (found.same, found.failed) == (len(ROWS), 0)
+        return SCORES
+
+    def test(self) -> list[float]:
+        found = json.loads(self._invoke("test", self.script, str(self._examples()), "--json"))
+        assert found == json.loads(check_examples(self.script, self._examples()).model_dump_json()) | found
+        return [one["result"]["score"] for one in found["examples"]]
+
+    def pytest(self) -> list[float]:
+        script = Path(self.script)
+        script = script / f"evaluator{LANGUAGE_SUFFIX[self.language]}" if script.is_dir() else script
+        examples = self._examples(script.with_name(f"{script.stem}.cases.jsonl"))
+        words = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            str(examples),
+            f"--rootdir={self.place}",
+        ]
+        done = subprocess.run(words, capture_output=True, text=True, cwd=self.place)
+        assert (done.returncode, f"{len(ROWS)} passed" in done.stdout) == (0, True), done.stdout
+        return SCORES
+
+    def _examples(self, path: Path | None = None) -> Path:
+        rows = [{**row, "expected": {"score": score}} for row, score in zip(ROWS, SCORES, strict=True)]
+        return write(path or self.place / "examples.jsonl", rows)
+
+    def _scores(self, *words: str) -> list[float]:
+        out = self.place / "out.jsonl"
+        self._invoke(*words, "-q", "-o", str(out), "--overwrite")
+        return read(out)
+
+    def _invoke(self, *words: str, input: str | None = None) -> str:
+        result = CliRunner().invoke(cli, list(words), input=input)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+
+LANGUAGE_SUFFIX: dict[Language, str] = {"python": ".py", "typescript": ".ts"}
+FOLDER_DOORS = [name for name, door in vars(FolderDoors).items() if callable(door) and not name.startswith("_")]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def read(path: Path) -> list[float]:
+    return [json.loads(line)["score"] for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("door", FOLDER_DOORS)
+@both
+def test_every_door_takes_an_evaluator_of_several_files(
+    several: Several, door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that in one file gives; what a server and a cluster give is in their own tests."""
+    monkeypatch.setenv("EVALCELL_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    suffix = LANGUAGE_SUFFIX[several.language]
+    one = tmp_path / f"one{suffix}"
+    one.write_text(several.whole)
+    scores = [
+        getattr(FolderDoors(script, several.language, tmp_path), door)()
+        for script in (one, several.lay(tmp_path / "many"))
+    ]
+    assert scores == [SCORES, SCORES]

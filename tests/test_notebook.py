@@ -155,7 +155,7 @@ def test_the_page_runs_in_a_notebook(notebook: Notebook) -> None:
 
     async def work(notebook: Notebook) -> None:
         shown = [await notebook.cell(block) for block in code]
-        assert "The first rows" in shown[0][-1]["data"]["text/html"]
+        assert "The lowest scores (assumed: higher is better)" in shown[0][-1]["data"]["text/html"]
         assert text(await notebook.cell("await first_failure(rows)")).strip() == "'2'"
 
     notebook.run(work)

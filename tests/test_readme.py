@@ -13,7 +13,7 @@ from tests.cli.commands import evalcell
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 COMMANDS = {
-    "evalcell run json-distance demo": 0,
+    "evalcell run json-similarity demo": 0,
     "evalcell run same.py answers.csv": 2,
     "evalcell run same.py answers.csv --map output=prediction --map reference=gold": 0,
 }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from runner.core.errors import ColumnsError
-from runner.core.text import whole
+from runner.core.text import command_text
 
 
 def next_command(words: Sequence[str], error: ColumnsError) -> str:
@@ -38,8 +37,7 @@ def _command(given: Sequence[str], error: ColumnsError) -> str:
 def _joined(words: list[str], added: list[str]) -> str:
     """A command with more options, without what a terminal would obey, which may only be in a file's name."""
     at = words.index("--") if "--" in words else len(words)
-    command = shlex.join(map(whole, ["evalcell", *words[:at], *added, *words[at:]]))
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in command)
+    return command_text(["evalcell", *words[:at], *added, *words[at:]])
 
 
 def _without(given: Sequence[str], mapped: dict[str, str]) -> Iterator[str]:

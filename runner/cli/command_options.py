@@ -104,7 +104,7 @@ def _files(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _regular(shown: str, path: str) -> str:
-    """The file's absolute path without links: what the script is shown does not change when a link does."""
+    """The absolute path of a file or folder, without links: what the script is shown does not change when one does."""
     try:
         real = os.path.realpath(path, strict=True)
         mode = os.stat(real).st_mode
@@ -114,11 +114,9 @@ def _regular(shown: str, path: str) -> str:
         raise InputError(f"{shown} cannot be read ({why(error)}); name another file") from None
     if real != whole(real):
         raise InputError(f"{shown} has a name that is not UTF-8; rename it")
-    if stat.S_ISDIR(mode):
-        raise InputError(f"{shown} is a folder; give each file in it that the script needs a --file of its own")
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise InputError(f"{shown} is not a regular file; copy what it gives into one")
-    if not os.access(real, os.R_OK):
+    if not os.access(real, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0)):
         raise InputError(f"{shown} cannot be read (no permission); name another file")
     return real
 

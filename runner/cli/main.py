@@ -104,9 +104,9 @@ def _words(error: Exception, given: Sequence[str]) -> tuple[str, int]:
 _FIRST_STEPS = """\
 evalcell scores datasets with evaluator scripts that run in a sandbox.
 
-  evalcell run json-distance demo         see it work: 200 rows, scored by a template
+  evalcell run json-similarity demo       see it work: 200 rows, scored by a template
+  evalcell suggest data.csv               the command that scores a file of your own
   evalcell templates                      the evaluators that come with evalcell
-  evalcell run exact-match data.csv       score a file of your own
   evalcell new polite                     write an evaluator: a script, and examples for it
   evalcell init                           a folder with all of it, and a workflow for your CI
   evalcell serve                          a page in the browser for all of this
@@ -126,6 +126,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     cls=Group,
     commands=(
         authoring.templates,
+        authoring.suggest,
         authoring.show,
         authoring.new,
         authoring.init,

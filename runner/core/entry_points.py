@@ -119,6 +119,14 @@ _COMMANDS: dict[str, EntryPoint] = {
             "baseline": "the base is its first dataset",
         },
     ),
+    "evalcell suggest": EntryPoint(
+        {
+            **dict.fromkeys(("script", "mapping", "limits", "packages", "place", "scores"), "it runs no script"),
+            "results": "it shows a command",
+            **dict.fromkeys(("gates", "output"), _NO_RUN),
+        },
+        {"limit": "it looks at 200 rows", "id": "it needs no ids"},
+    ),
     "evalcell lines": EntryPoint(
         {
             **dict.fromkeys(("file", "csv"), "rows are JSON, one a line"),

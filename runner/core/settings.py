@@ -111,6 +111,7 @@ class LocalSettings(RunSettings, FileSettings):
     dialect_failures: DialectFailures = "failed"
     sandbox: SandboxConfig = SandboxConfig()
     on: str | None = None
+    decimal_comma: bool = False
     worst: int = Field(default=WORST, ge=0, le=1000)
     show: Show = "worst"
 
@@ -209,6 +210,12 @@ class GateOptions(TypedDict, total=False):
     aggregate_timeout: float
 
 
+class TableOptions(TypedDict, total=False):
+    """How results files are written."""
+
+    decimal_comma: bool
+
+
 class ShowOptions(TypedDict, total=False):
     """What is shown of a run."""
 
@@ -236,7 +243,7 @@ class RowOptions(ComparedOptions, ClusterOptions, KeepOptions, ScoreOptions, tot
     """Those of `stream`."""
 
 
-class RunOptions(RowOptions, GateOptions, ShowOptions, total=False):
+class RunOptions(RowOptions, GateOptions, ShowOptions, TableOptions, total=False):
     """Those of `evaluate`."""
 
 
@@ -319,7 +326,8 @@ SETTINGS: dict[str, SettingSpec] = {
     "json_columns": SettingSpec("rows", "The texts of this column are JSON, such as lists in CSV.", "COLUMN"),
     "csv_separator": SettingSpec(
         "csv",
-        "What stands between the columns of a CSV file: ';', '|' or tab.  [default: what fits its first rows]",
+        "What stands between the columns of a CSV file: ';', '|' or tab; a dataset's, and that of results.  "
+        "[default: what fits a dataset's first rows; a comma in results]",
         "CHAR",
     ),
     "id": SettingSpec("rows", "The column with the rows' ids.  [default: id]", "COLUMN"),
@@ -370,7 +378,7 @@ SETTINGS: dict[str, SettingSpec] = {
         "packages", "Seconds to install them, or send files.", "S", heading=PACKAGES, field="sandbox.install_timeout"
     ),
     "file": SettingSpec(
-        "packages", "A file to read; os.environ[NAME] is its path.", "NAME=PATH", field="sandbox.files"
+        "packages", "A file or folder to read; os.environ[NAME] is its path.", "NAME=PATH", field="sandbox.files"
     ),
     "env": SettingSpec("packages", "A variable of your environment.", "NAME", field="sandbox.env"),
     "env_file": SettingSpec(
@@ -400,6 +408,9 @@ SETTINGS: dict[str, SettingSpec] = {
     "show": SettingSpec("results", "Show these rows instead of the worst."),
     "keep": SettingSpec("results", "Carry this column of the dataset, or `all`, into the results.", "COLUMN"),
     "output": SettingSpec("output", "Write each row here; FOLDER/ for all.", "FILE", short="-o"),
+    "decimal_comma": SettingSpec(
+        "output", "Write 0,5 in results that are CSV, and ; between columns, as spreadsheets of many countries read it."
+    ),
     "report": SettingSpec("output", "Write a report: .html, .md, .xml (JUnit) or .codequality.json (GitLab).", "FILE"),
     "save": SettingSpec("output", "Keep the run in the store: `evalcell runs` lists it."),
     "resume": SettingSpec("output", "Go on with the run in -o FOLDER/ after its last whole row."),

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -232,3 +232,11 @@ def point_at(where: str, source: str, line: int, column: int, message: str) -> s
     indent = len(excerpt) - len(excerpt.lstrip())
     caret = " " * (column - 1 - start - indent) + "^"
     return f"{where}:{line}:{column}: {printable(message)}\n    {excerpt.strip()}\n    {caret}"
+
+
+def command_text(words: Sequence[str]) -> str:
+    """Return the words as a shell takes them, without what a terminal would obey."""
+    import shlex  # here: few commands are printed
+
+    command = shlex.join(map(whole, words))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in command)

@@ -11,6 +11,7 @@ from pathlib import Path
 from sandboxes.cache import delete, is_ours
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.host.regular import read_regular
+from sandboxes.host.tree import members
 from sandboxes.words.wording import Message, Setting
 
 _NAME = "evalcell-held-files-"  # not evalcell-files-*, which versions that run beside this one may use and not hold
@@ -18,16 +19,19 @@ _MOST = 64 << 20  # bytes of all files that travel
 
 
 def read_files(files: dict[str, str]) -> dict[str, bytes]:
-    """Return the files' contents. Raises UnsupportedConfigError."""
+    """Return the files' contents, of those in a folder by `NAME/their path`. Raises UnsupportedConfigError."""
     found, left = {}, _MOST
     for name, path in files.items():
         try:
-            found[name] = read_regular(path, left + 1)
+            for member, file in members(name, path):
+                found[member] = read_regular(file, max(0, left) + 1)
+                left -= len(found[member])
+                if left < 0:
+                    break
         except OSError as e:
             raise UnsupportedConfigError(
                 Message(Setting("sandbox.files", f"{name}={path}"), f" cannot be read ({e.strerror}); check the path")
             ) from None
-        left -= len(found[name])
         if left < 0:
             raise UnsupportedConfigError(
                 f"the files are larger than {_MOST >> 20} MB together, too large to travel; make them smaller, or "
@@ -53,9 +57,13 @@ class WorkerFiles:
         folder = self._folder.path
         folder.chmod(0o711)  # as root, scripts run as another user
         for name, content in contents.items():
-            (folder / name).write_bytes(content)
-            (folder / name).chmod(0o644)
-        return {name: str(folder / name) for name in contents}
+            path = folder / name
+            for above in reversed([one for one in path.parents if folder in one.parents]):
+                above.mkdir(exist_ok=True)
+                above.chmod(0o755)
+            path.write_bytes(content)
+            path.chmod(0o644)
+        return {name: str(folder / name) for name in dict.fromkeys(one.partition("/")[0] for one in contents)}
 
     def close(self) -> None:
         """Delete them. Safe twice."""

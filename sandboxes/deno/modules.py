@@ -36,7 +36,7 @@ PURE = """
 def import_problem(specifier: str) -> str | None:
     """Return why a script cannot import this, and what to do. None: it can."""
     if specifier.startswith((".", "/", "file:")):
-        return "a file of the script's folder goes with it if `import` names it, by a name that is written there"
+        return "a file of the script's folder goes with it if `import` or the header's `files` names it"
     scheme, colon, name = specifier.partition(":")
     if scheme == "node" and colon:
         return f"scripts in a sandbox have no {name}; {OPEN}" if name in CLOSED_MODULES.split() else None

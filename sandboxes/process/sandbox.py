@@ -17,6 +17,7 @@ from sandboxes.boxes.sandbox import BoxedSandbox, TierConfig
 from sandboxes.boxes.tiers import Make
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.host.env import choose_variables
+from sandboxes.host.tree import lacking
 from sandboxes.process.python_box import PythonBox
 from sandboxes.process.python_holder import PythonHolder
 from sandboxes.protocol import Raw
@@ -131,18 +132,21 @@ def _maker(setup: BoxSetup) -> Make[PythonBox]:
 
 
 def _file(name: str, path: str) -> str:
-    """The real path of a file that scripts may read. Raises UnsupportedConfigError."""
+    """The real path of a file, or of a folder, that scripts may read. Raises UnsupportedConfigError."""
     found, file = Path(path).resolve(), Setting("sandbox.files", f"{name}={path}")
+    others = hasattr(os, "geteuid") and os.geteuid() == 0
     try:
-        about = found.stat()
+        mode = found.stat().st_mode
+        closed = lacking(str(found), others=others) if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else ""
     except OSError as e:
         raise UnsupportedConfigError(Message(file, f" cannot be read ({e.strerror}); check the path")) from None
-    if not stat.S_ISREG(about.st_mode):
-        raise UnsupportedConfigError(Message(file, " is not a regular file; choose one"))
-    if hasattr(os, "geteuid") and os.geteuid() == 0 and not about.st_mode & 0o004:
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise UnsupportedConfigError(Message(file, " is not a regular file or a folder; choose one"))
+    if closed and others:
+        way = f"chmod -R o+rX {path}" if stat.S_ISDIR(mode) else f"chmod o+r {path}"
         raise UnsupportedConfigError(
-            Message(file, f": as root, scripts run as another user, who may not read it; run: chmod o+r {path}")
+            Message(file, f": as root, scripts run as another user, who may not read it; run: {way}")
         )
-    if not os.access(found, os.R_OK):
+    if closed:
         raise UnsupportedConfigError(Message(file, " is not readable for you; check its permissions"))
     return str(found)

@@ -49,6 +49,8 @@ class ScriptRequest(Model):
     shut: bool = False
     """Whether the agent itself must keep the script off the network, or else refuse to start it."""
     variables: dict[str, str] = Field(default_factory=dict, repr=False)
+    stays: bool = False
+    """Whether the agent waits for other rows once it has answered; see `Provider.keeps`."""
 
 
 def hello(language: Language = "python", packages: str | None = None) -> tuple[Command, Listener]:
@@ -93,6 +95,7 @@ def command(request: ScriptRequest, calls: Sequence[Call]) -> tuple[Command, Lis
         "files": request.files,
         "network": list(NETWORK) if request.network else None,
         "shut": request.shut,
+        "stays": request.stays,
         "variables": request.variables,
         "programs": {request.machine: _programs(request.machine, request.network, script.language)},
     }
@@ -113,18 +116,24 @@ def _command(
         "files": {},
         "network": None,
         "shut": False,
+        "stays": False,
         "tmp": [TMP_SIZE, TMP_FILES],
     }
     settings = usual | settings
     last = {"mark": listener.mark, "sizes": [len(payload) for payload in payloads]}
-    parts = [bundle(language), json.dumps(settings).encode(), json.dumps(last).encode(), b"".join(payloads)]
+    begun = _joined(bundle(language), json.dumps(settings).encode())
     made = Command(
         argv=("python3", *ARGUMENTS),
-        input=b"".join(piece for part in parts for piece in (b"%d\n" % len(part), part)),
+        input=begun + _joined(json.dumps(last).encode(), b"".join(payloads)),
         env=ENVIRONMENT,
         timeout=listener.longest,
+        begun=len(begun) if settings["stays"] else 0,
     )
     return made, listener
+
+
+def _joined(*parts: bytes) -> bytes:
+    return b"".join(piece for part in parts for piece in (b"%d\n" % len(part), part))
 
 
 @functools.cache
@@ -179,7 +188,7 @@ import os
 wanted = WANTED
 def settled():
     return not sys.flags.hash_randomization and sys.flags.utf8_mode and wanted.items() <= os.environ.items()
-if sys.version_info >= (3, 11) and sys.argv[-1] != 'again' and not settled():
+if sys.version_info >= (3, 10) and sys.argv[-1] != 'again' and not settled():
     words = [sys.executable, '-s', '-S', '-B', '-c', sys.orig_argv[sys.orig_argv.index('-c') + 1]]
     try:
         os.execve(sys.executable, [*words, *sys.argv[1:], 'again'], {**os.environ, **wanted})
@@ -205,7 +214,7 @@ def old():
     hello = {'python': '%d.%d.%d' % sys.version_info[:3], 'machine': os.uname()[4], 'system': '', 'protects': []}
     for frame in ({'hello': hello}, {'done': 0}):
         print(json.dumps(dict(frame, mark=mark)))
-if sys.version_info < (3, 11):
+if sys.version_info < (3, 9):
     part()
     old()
     sys.exit(0)

@@ -47,24 +47,49 @@ class MachinePool:
         self._wait = wait
         self._kept: dict[str, _PooledMachine] = {}
         self._idle: list[Machine] = []
+        self._line: list[object] = []
         self._making = 0
         self._changed = asyncio.Event()
         self._not_before = 0.0
 
     async def take(self) -> Machine:
         """Take a machine, which the caller gives back or drops. Raises a SandboxError."""
-        since = monotonic()
-        while True:
-            if self._idle:
-                machine = self._idle.pop()
-                if monotonic() - self._kept[machine.key].born < self._provider.longest - _RETIRED:
-                    return machine
-                self.drop(machine)
-            elif len(self._kept) + self._making < self._size and monotonic() >= self._not_before:
-                if made := await self._add(since):
-                    return made
-            else:
-                await self._wait_for_change()
+        since, place = monotonic(), object()
+        self._line.append(place)  # whoever has waited longest is next: results are wanted in order
+        try:
+            while True:
+                if self._idle and self._line[0] is place:
+                    machine = self._idle.pop()
+                    if monotonic() - self._kept[machine.key].born < self._provider.longest - _RETIRED:
+                        return machine
+                    self.drop(machine)
+                elif not self._idle and len(self._kept) + self._making < self._size and monotonic() >= self._not_before:
+                    self._line.remove(place)
+                    try:
+                        made = await self._add(since)
+                    finally:
+                        self._line.insert(0, place)
+                    if made:
+                        return made
+                else:
+                    await self._wait_for_change()
+        finally:
+            self._line.remove(place)
+            self._changed.set()
+
+    async def prepare(self, ready: Callable[[Machine], Awaitable[None]]) -> None:
+        """
+        Bring another machine up before it is asked for, if there may be one; others wait for it until it is `ready`.
+
+        Raises a SandboxError.
+        """
+        if len(self._kept) + self._making < self._size and (made := await self._add(monotonic())):
+            try:
+                await ready(made)
+            except BaseException:
+                self.drop(made)
+                raise
+            self.give_back(made)
 
     async def _add(self, since: float) -> Machine | None:
         """Create another machine; None if the others must do or it is to be tried again."""

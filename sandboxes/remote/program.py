@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Protocol
@@ -40,6 +41,8 @@ class Machines(Protocol):
 
     @property
     def place(self) -> tuple[Provider, MachinePool, agent_protocol.Greeting, str | None]: ...
+
+    def hear(self, greeting: agent_protocol.Greeting) -> None: ...
 
     def for_user(self, execution: Execution) -> Execution: ...
 
@@ -95,10 +98,20 @@ class RemoteProgram(Program):
                 left.pop(execution.call, None)
                 yield self._sandbox.for_user(execution)
 
-    async def _once(self, calls: list[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
-        """Run one command in one machine. Without calls it gives the result of loading."""
-        provider, pool, greeting, folder = self._sandbox.place
-        asked = agent_protocol.ScriptRequest(
+    async def load_ahead(self, machine: Machine, limits: Limits) -> None:
+        """Load the script in a machine that keeps commands, so that its first rows need not wait for that."""
+        provider, _, greeting, folder = self._sandbox.place
+        command, listener = agent_protocol.command(self._request(limits, provider, greeting, folder), [])
+
+        def hear(piece: bytes) -> None:
+            listener.feed(piece)
+
+        await provider.execute(machine, command, hear)
+
+    def _request(
+        self, limits: Limits, provider: Provider, greeting: agent_protocol.Greeting, folder: str | None
+    ) -> agent_protocol.ScriptRequest:
+        return agent_protocol.ScriptRequest(
             script=self._script,
             limits=limits,
             isolation=self._sandbox.isolation,
@@ -108,8 +121,13 @@ class RemoteProgram(Program):
             shut=bool(self._sandbox.why_online),
             files=self._sandbox.files,
             variables=self._sandbox.variables,
+            stays=provider.keeps,
         )
-        command, listener = agent_protocol.command(asked, calls)
+
+    async def _once(self, calls: list[Call], limits: Limits) -> AsyncGenerator[Execution, None]:
+        """Run one command in one machine. Without calls it gives the result of loading."""
+        provider, pool, greeting, folder = self._sandbox.place
+        command, listener = agent_protocol.command(self._request(limits, provider, greeting, folder), calls)
         for refused in listener.refused:
             yield refused
         if calls and len(listener.refused) == len(calls):
@@ -120,6 +138,8 @@ class RemoteProgram(Program):
             async for execution in running.executions():
                 yield execution
             if not calls:
+                if listener.greeting is not None:
+                    self._sandbox.hear(listener.greeting)
                 if listener.left:
                     words = tiers.reload_warning(listener.left, self._sandbox.isolation, self._script)
                     self._sandbox.warn(words)
@@ -147,7 +167,7 @@ class _RunningCommand:
     ) -> None:
         self._remote = sandbox.remote
         self._listener = listener
-        self._heard: asyncio.Queue[Execution | None] = asyncio.Queue()
+        self._heard: deque[Execution] = deque()
         self._word = asyncio.Event()
         self._provider = provider
         self._machine = machine
@@ -164,16 +184,14 @@ class _RunningCommand:
         return await retry(once, self._remote.pauses, unsent=True)
 
     def _hear(self, piece: bytes) -> None:
-        for execution in self._listener.feed(piece):
-            self._heard.put_nowait(execution)
+        self._heard += self._listener.feed(piece)
         self._word.set()
 
     async def executions(self) -> AsyncIterator[Execution]:
         """The executions of the calls. Raises SandboxLostError if the command ends or falls silent before the last."""
-        while not (self._task.done() and self._heard.empty()):
-            while not self._heard.empty():
-                if execution := self._heard.get_nowait():
-                    yield execution
+        while self._heard or not self._task.done():
+            while self._heard:
+                yield self._heard.popleft()
             if not self._task.done():
                 await self._wait()
         ended = self._result()

@@ -129,6 +129,11 @@ class Command:
     """Variables for this program alone. They are secret."""
     timeout: float = 60.0
     """Seconds after which the provider shall end it."""
+    begun: int = 0
+    """
+    Bytes at the start of `input` that a running program has read if an equal command began it; it takes the rest, and
+    answers, as a new one would. 0: it ends with its answer.
+    """
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,8 @@ class Provider(ABC):
     """Whether `extend` works. If not, a machine is ordered with the lifetime `longest`."""
     bakes: ClassVar[bool] = False
     """Whether `create` makes a machine with the order's packages; otherwise they are installed in it."""
+    keeps: ClassVar[bool] = False
+    """Whether `execute` lets a command go on for the next one; see `Command.begun`."""
     baked: ClassVar[str] = "site"
     """Where these are, if it `bakes`: a folder, or `site` for what the machine's Python has installed."""
 

@@ -15,8 +15,8 @@ from sandboxes.words.wording import Message, Setting
 
 Say = Callable[[str], None]
 
-OLDEST = (3, 11)
-"""The oldest Python that scripts can run with."""
+OLDEST = (3, 9)
+"""The oldest Python that the harness runs with."""
 
 _OFFLINE = ("network", "seccomp")
 """Words of a greeting each of which means that scripts are kept off the network; as in the agent."""
@@ -89,11 +89,11 @@ async def greet(
     if found is None:
         raise SandboxUnavailableError(
             f"{provider.name}: python3 does not run in the machine ({why or 'no error output'}); "
-            "choose an image with Python 3.11 or newer"
+            "choose an image with Python 3.9 or newer"
         )
     if tuple(int(part) for part in found.python.split(".")[:2]) < OLDEST:
         raise SandboxUnavailableError(
-            f"{provider.name}: the machine has Python {found.python}; choose an image with 3.11 or newer"
+            f"{provider.name}: the machine has Python {found.python}; choose an image with 3.9 or newer"
         )
     return found
 

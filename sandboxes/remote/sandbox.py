@@ -231,16 +231,13 @@ class RemoteSandbox(Sandbox):
         raise AssertionError("the last one returns or raises")
 
     async def _prepare(self, provider: Provider, machine: Machine, wants: bool, deadline: float) -> None:
-        from sandboxes.remote.provision import STRAYS, cut_network, greet, install_lock, lock_for, offline_warning
+        from sandboxes.remote.provision import cut_network, greet, install_lock, lock_for, offline_warning
 
         why = machine.why_online
         if self._greeting is None:
             with self.step("greet") as words:
-                self._greeting = await greet(provider, machine, self.remote.pauses)
+                self._greeting = await self._greet(provider, machine)
                 words.append(f"Python {self._greeting.python}, {self._greeting.system}")
-                self._runtime.refuse_unsettled(provider.name, self._greeting)
-            if not {"pids", "orphans"} & set(self._greeting.protects):
-                self._warn(f"{provider.name}: {STRAYS}")
         if wants and not provider.bakes:
             if self._lock is None:
                 python, kind = self._greeting.python, self._greeting.machine
@@ -259,10 +256,30 @@ class RemoteSandbox(Sandbox):
                 await self._files.send(provider, machine, self.remote.pauses, self._say, deadline)
         if not self._runtime.is_ready(self._greeting):
             with self.step("deno"):
-                self._greeting = await greet(provider, machine, self.remote.pauses, self.language, self._folder)
+                found = await greet(provider, machine, self.remote.pauses, self.language, self._folder)
+                self.hear(found)
+                self._greeting = found
         if why and not (self.config.network or self.why_online):
             self._warn(offline_warning(provider.name, why, self._greeting))
             self.why_online = self.masks.text(why)
+
+    async def _greet(self, provider: Provider, machine: Machine) -> Greeting:
+        from sandboxes.remote.provision import greet
+
+        found = await greet(provider, machine, self.remote.pauses)
+        self._runtime.refuse_unsettled(provider.name, found)
+        self.hear(found)
+        return found
+
+    def hear(self, greeting: Greeting) -> None:
+        """Take note of what a machine's agent says of itself."""
+        from sandboxes.remote.provision import STRAYS
+
+        known = self._greeting
+        if known is None or not known.protects:
+            self._greeting = greeting
+            if not {"pids", "orphans"} & set(greeting.protects):
+                self._warn(f"{self.name}: {STRAYS}")
 
     @property
     def place(self) -> tuple[Provider, MachinePool, Greeting, str | None]:

@@ -148,6 +148,8 @@ class Listener:
         if not isinstance(mark, str) or not secrets.compare_digest(mark.encode("utf-8", "replace"), self.mark.encode()):
             raise UnclearError("the machine sent a message without the mark of this run")
         try:
+            if len(frame) == 2 and "row" in frame and "told" in frame and self.greeting and self._limits:  # nearly all
+                return self._row(self._limits, frame["row"], frame["told"])
             return self._word(frame)
         except (ValueError, TypeError, KeyError, OverflowError) as e:
             raise UnclearError(f"the machine sent an invalid message ({type(e).__name__})") from None
@@ -170,8 +172,6 @@ class Listener:
                 self._loading and self._limits is not None and not {*rest} - {"left"}
             ):
                 return self._loads(self._limits, report, rest.get("left", []))
-            case {"row": int(row), "told": dict(report), **rest} if not rest and self._limits is not None:
-                return self._row(self._limits, row, report)
             case {"done": int(count), **rest} if not rest and not self._waiting and count == len(self._ids):
                 self.finished = True
             case _:
@@ -195,7 +195,7 @@ class Listener:
         return [found.model_copy(update={"call": self._ids[row]}) for row in rest]
 
     def _row(self, limits: Limits, row: int, report: dict[str, Any]) -> list[Execution]:
-        if self._loading or row not in self._waiting or type(row) is not int:
+        if self._loading or type(row) is not int or row not in self._waiting:
             raise UnclearError("the machine reported a row that was not sent")
         self._waiting.remove(row)
         if why := _lost(report):

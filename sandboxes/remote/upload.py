@@ -14,6 +14,7 @@ from typing import Any
 
 from sandboxes.base import MB
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.host.tree import digest_of, members
 from sandboxes.remote.provider import Command, CommandResult, Machine, Provider, UnreachableError
 from sandboxes.remote.retry import Pauses, retry
 from sandboxes.words.text import clean
@@ -40,6 +41,7 @@ told = {}
 try:
     os.makedirs(work, 0o700, exist_ok=True)
     for name, start, size in asked["parts"]:
+        os.makedirs(os.path.dirname(os.path.join(work, name)), exist_ok=True)
         with open(os.open(os.path.join(work, name), os.O_WRONLY | os.O_CREAT, 0o644), "wb") as file:
             file.seek(start)
             while size and (piece := given.read(min(size, 1 << 20))):
@@ -71,23 +73,38 @@ class Files:
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:
         self._contents = contents
-        self.digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+        self._names = dict.fromkeys(name.partition("/")[0] for name in contents)
+        below = {
+            name: [(file.partition("/")[2], digests[file]) for file in contents if file.startswith(f"{name}/")]
+            for name in self._names
+        }
+        self.digests = {name: digest_of(files) if files else digests[name] for name, files in below.items()}
         """SHA-256 by the name of the variable."""
         self._folder = f"files-{secrets.token_hex(8)}"
-        lines = (f"{name} {len(contents[name])} {digest}\n" for name, digest in self.digests.items())
+        lines = (f"{name} {len(contents[name])} {digest}\n" for name, digest in digests.items())
         self._seal = hashlib.sha256("".join(lines).encode()).hexdigest()
         self.places: dict[str, str] = {}
         """Their paths in every machine, by the name of the variable; set once one machine has them."""
 
     @classmethod
     def read(cls, paths: Mapping[str, str]) -> Files:
-        """Read the files. Raises UnsupportedConfigError if one is not a readable regular file, or all are too large."""
+        """
+        Read the files, and those in folders.
+
+        Raises UnsupportedConfigError if one is not a readable regular file, or all are too large.
+        """
         left, contents = MOST, {}
         for name, path in paths.items():
-            contents[name] = _content(
-                Setting("sandbox.files", f"{name}={path if path.isprintable() else ascii(path)}"), path, left
-            )
-            left -= len(contents[name])
+            option = Setting("sandbox.files", f"{name}={path if path.isprintable() else ascii(path)}")
+            try:
+                for member, file in members(name, path):
+                    contents[member] = _content(option, file, left)
+                    left -= len(contents[member])
+            except OSError as e:
+                raise UnsupportedConfigError(
+                    Message(option, f" cannot be read ({e.strerror}); check the path")
+                ) from None
         return cls(contents)
 
     async def send(
@@ -113,7 +130,7 @@ class Files:
         folder = reply.get("folder")
         if reply.get("seal") != self._seal or not _is_place(folder, self._folder):
             raise UnreachableError(f"{provider.name}: the files were changed on their way to a machine")
-        places = {name: f"{folder}/{name}" for name in self._contents}
+        places = {name: f"{folder}/{name}" for name in self._names}
         if self.places and places != self.places:
             raise UnreachableError(f"{provider.name}: a machine has another folder for files than the others")
         self.places = places

@@ -178,12 +178,15 @@ def _file(match: re.Match[str], failure: Failure, place: Place) -> str | None:
         return str(_WRITE[place.kind])
     if len(path) > _MOST or "'" in path or not path.rstrip("/.") or path.endswith("/"):
         return f"a script sees no folders of yours; {ours}each file that it reads: {_FILES}"
-    name = _variable_of(path)
+    name, header = _variable_of(path), ""
     if path.startswith("/") and path.split("/")[1] not in _ROOTS:  # made of `__file__`, which says nothing of yours
         path = f"PATH/{path.rpartition('/')[2]}"
+    if not path.startswith(("/", "..")):
+        beside = path.removeprefix("PATH/").removeprefix("./")
+        header = f'; text beside the script goes with it if its header says so: files = ["{beside}"]'
     return (
         f"a script sees none of your files; {ours}{Setting('sandbox.files', {name: path})}, "
-        f'and open os.environ["{name}"]'
+        f'and open os.environ["{name}"]{header}'
     )
 
 
@@ -424,7 +427,8 @@ _NO_LOCKS = "only tier A has what locks between processes need; use threads, as 
 _NO_TMP = "this tier of the sandbox has no folder to write to: keep it in memory, as in io.StringIO() or io.BytesIO()"
 _MANY = "a call has 48 processes and threads at most, and where the machine cannot count them no processes; start fewer"
 _NO_FILES = (
-    "a TypeScript script reads and writes no files: put the text into a column or the script, or write it in Python"
+    "a TypeScript script reads and writes no files: import text or JSON that lies beside it, "
+    'import text from "./words.txt", or put it into a column'
 )
 _DENO_FILES = (
     "read|write|open|make|stat|lstat|remove|copy|mkdir|rename|truncate|create|realPath|chdir|symlink|link|watchFs"
@@ -534,7 +538,9 @@ _ROWS = (
     # JavaScript and TypeScript.
     _Row("deno", r"TypeError: Fetch failed|NotCapable: Requires net access", _no_network),
     _Row(
-        "deno", r"TypeError: Invalid URL: '\S*' with base 'blob:|NotCapable: Requires (?:read|write) access", _NO_FILES
+        "deno",
+        r"TypeError: Invalid URL: '\S*' with base '(?:blob:|evaluator)|NotCapable: Requires (?:read|write) access",
+        _NO_FILES,
     ),
     _Row("deno", rf"TypeError: Deno\.(?:{_DENO_FILES})\w* is not a", _NO_FILES),
     _Row("deno", r"TypeError: Deno\.(?:connect|resolveDns|startTls)\w* is not a", _no_network),

@@ -8,9 +8,6 @@
 # upper_bound = 1
 # direction = "maximize"
 #
-# [tool.evalcell.parameters]
-# unfence = {type = "boolean", default = true, description = "Whether a Markdown fence around text is taken off first."}
-#
 # [tool.evalcell.parameters.weights]
 # type = ["object", "null"]
 # default = {}
@@ -18,6 +15,12 @@
 # minimum = 0
 # maximum = 1
 # description = "How much each key counts, from 0 to 1; for an object or array under `key`, its own is `__key`."
+#
+# [tool.evalcell.parameters.extract]
+# type = "string"
+# default = "fence"
+# choices = ["whole", "fence", "first", "last"]
+# description = "What of a text is read as JSON: all of it, its only Markdown fence, its first or last object or array."
 # ///
 """
 How similar a JSON document is to the reference, from 0 to 1: numbers and texts may be close, and keys have weights.
@@ -33,8 +36,8 @@ keys that all weigh 0 count alike. A weight whose key a row has on neither side 
 A key that one side lacks is null there. Of arrays only the elements that both have count; an empty array against one
 that is not scores 0.
 
-Text that begins like an object or array is parsed; a Markdown fence around all of it does not count. An output that
-cannot be parsed, or that is other text where the reference is an object or array, has the label `invalid` and scores 0.
+Text that begins like an object or array is parsed, or what `extract` takes out of it. An output that cannot be
+parsed, or that is other text where the reference is an object or array, has the label `invalid` and scores 0.
 A reference that cannot be parsed has that label and no score.
 
 Source: Lynxius JSON Difference, its documentation; what that leaves open as in the package lynxius 1.2.
@@ -44,7 +47,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from templates.parts.json_text import parse_json
+from templates.parts.json_text import extraction_note, find_json, parse_json
 from templates.parts.levenshtein import similarity
 
 
@@ -62,16 +65,17 @@ class Node:
 
 
 def evaluate(
-    output: object, reference: object, weights: dict[str, object] | None = None, unfence: bool = True
+    output: object, reference: object, weights: dict[str, object] | None = None, extract: str = "fence"
 ) -> dict[str, object]:
     weights = weights or {}
     refuse_odd_weights(weights)
+    part = find_json(output, extract)
     score = None  # a reference that is no JSON says nothing about the output
     try:
-        expected = parse_json(reference, "the reference", unfence=unfence, plain=True)
+        expected = parse_json(find_json(reference, extract), "the reference", plain=True)
         score = 0.0
         plain = not isinstance(expected, dict | list)
-        actual = parse_json(output, "the output", unfence=unfence, plain=plain)
+        actual = parse_json(part, "the output", plain=plain)
     except ValueError as error:
         return {"label": "invalid", "score": score, "explanation": f"Failed to parse JSON: {error}"}
     root = Node("", expected, actual, weights)
@@ -82,7 +86,7 @@ def evaluate(
         nodes += node.parts
     for node in reversed(nodes):
         node.score = weighted_mean(node.parts) if node.parts else leaf_score(node.reference, node.output)
-    told = f"Similarity {root.score:.4f}{lowest(root.parts)}{unused_weights(nodes)}."
+    told = f"Similarity {root.score:.4f}{lowest(root.parts)}{unused_weights(nodes)}.{extraction_note(output, part)}"
     return {"score": root.score, "explanation": told}
 
 

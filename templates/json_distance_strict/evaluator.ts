@@ -12,7 +12,12 @@
 // expected = {type = "any", description = "The JSON it should be."}
 // actual = {type = "any", description = "The JSON it is."}
 // parse_strings = {type = "boolean", default = true, description = "Whether text is parsed as JSON first."}
-// unfence = {type = "boolean", default = true, description = "Whether a Markdown fence around text is taken off first."}
+//
+// [tool.evalcell.parameters.extract]
+// type = "string"
+// default = "fence"
+// choices = ["whole", "fence", "first", "last"]
+// description = "What of a text is read as JSON: all of it, its only Markdown fence, its first or last object or array."
 // ///
 /**
  * How many values of a JSON document differ from the expected one, where types count; 0 means that nothing does.
@@ -21,28 +26,29 @@
  * and so is each key or element that only one side has, however much hangs below it: a missing key differs from null.
  * Booleans are no numbers, so true and 1 differ; 1 and 1.0 are the same number.
  *
- * Text is parsed as JSON first, unless `parse_strings` is false; a Markdown fence around all of it does not count. Where
- * it is no JSON, the label is `invalid` and there is no score. As JavaScript's parser does, it refuses NaN and Infinity
- * and rounds whole numbers above 2 ** 53.
+ * Text is parsed as JSON first, or what `extract` takes out of it, unless `parse_strings` is false. Where it is no
+ * JSON, the label is `invalid` and there is no score. As JavaScript's parser does, it refuses NaN and Infinity and
+ * rounds whole numbers above 2 ** 53.
  *
  * Source: Phoenix, built-in evaluator json_distance, by its documentation.
  */
-import { unfenced } from "../parts/json_text.ts";
+import { extractionNote, findJson } from "../parts/json_text.ts";
 
-type Arguments = { expected: unknown; actual: unknown; parse_strings?: boolean; unfence?: boolean };
+type Arguments = { expected: unknown; actual: unknown; parse_strings?: boolean; extract?: string };
 
-export function evaluate({ expected, actual, parse_strings = true, unfence = true }: Arguments) {
+export function evaluate({ expected, actual, parse_strings = true, extract = "fence" }: Arguments) {
   const sides: Record<string, unknown> = { expected, actual };
   for (const [name, value] of Object.entries(sides)) {
     if (!parse_strings || typeof value !== "string") continue;
     try {
-      sides[name] = JSON.parse(unfence ? unfenced(value) : value);
+      sides[name] = JSON.parse(findJson(value, extract) as string);
     } catch {
       return { label: "invalid", score: null, explanation: `Failed to parse JSON: \`${name}\` is not valid JSON` };
     }
   }
+  const note = parse_strings ? extractionNote(actual, findJson(actual, extract)) : "";
   const count = differences(sides.expected, sides.actual);
-  return { score: count, explanation: `JSON structures have ${count} difference(s)` };
+  return { score: count, explanation: `JSON structures have ${count} difference(s)${note}` };
 }
 
 function differences(expected: unknown, actual: unknown): number {

@@ -10,13 +10,18 @@
 # [tool.evalcell.parameters]
 # schema = {type = ["object", "boolean", "string"], description = "A JSON Schema, or its JSON text."}
 # parse_strings = {type = "boolean", default = true, description = "Whether an output that is text is parsed as JSON."}
-# unfence = {type = "boolean", default = true, description = "Whether a Markdown fence around text is taken off first."}
+#
+# [tool.evalcell.parameters.extract]
+# type = "string"
+# default = "fence"
+# choices = ["whole", "fence", "first", "last"]
+# description = "What of a text is read as JSON: all of it, its only Markdown fence, its first or last object or array."
 # ///
 """
 Whether a JSON document keeps to a JSON Schema; the explanation lists what does not, each with its JSON Pointer.
 
-An output that is text is parsed as JSON first, unless `parse_strings` is false; a Markdown fence around all of it does
-not count. Where it is no JSON, nests too deeply or has a number of more than 4,300 digits, the label is `invalid`. NaN
+An output that is text is parsed as JSON first, or what `extract` takes out of it, unless `parse_strings` is false.
+Where it is no JSON, nests too deeply or has a number of more than 4,300 digits, the label is `invalid`. NaN
 and Infinity are no JSON. The schema is one of draft 2020-12, unless its `$schema` names draft 3, 4, 6, 7 or 2019-09.
 Keywords that the draft does not have are ignored, as it asks, and `format` is a remark that nothing checks. A `$ref`
 reaches what is in the schema itself and the drafts' own meta-schemas; nothing is ever fetched.
@@ -38,17 +43,18 @@ from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from templates.parts.json_text import parse_json
+from templates.parts.json_text import extraction_note, find_json, parse_json
 
 SHOWN_ERRORS = 3
 COUNTED_ERRORS = 100
 SHOWN_CHARACTERS = 200
 
 
-def evaluate(output: object, schema: object, parse_strings: bool = True, unfence: bool = True) -> dict[str, object]:
+def evaluate(output: object, schema: object, parse_strings: bool = True, extract: str = "fence") -> dict[str, object]:
     validator = compile_schema(schema if isinstance(schema, str) else json.dumps(schema))
     try:
-        document = parse_json(output, "the output", unfence=unfence) if parse_strings else output
+        part = find_json(output, extract) if parse_strings else output
+        document = parse_json(part, "the output") if parse_strings else output
     except ValueError as error:
         return {"label": "invalid", "score": 0.0, "explanation": f"Failed to parse JSON: {error}"}
     try:
@@ -58,11 +64,19 @@ def evaluate(output: object, schema: object, parse_strings: bool = True, unfence
     except RecursionError:
         raise ValueError("the output is nested too deeply, or `schema` refers to itself without end") from None
     if not violations:
-        return {"label": "valid", "score": 1.0, "explanation": "The output keeps to the schema."}
+        return {
+            "label": "valid",
+            "score": 1.0,
+            "explanation": f"The output keeps to the schema.{extraction_note(output, part)}",
+        }
     count = f"{len(violations)}{' or more' if len(violations) == COUNTED_ERRORS else ''}"
     first = "; ".join(map(describe_error, violations[:SHOWN_ERRORS]))
     more = "; …" if len(violations) > SHOWN_ERRORS else ""
-    return {"label": "invalid", "score": 0.0, "explanation": f"{count} violation(s): {first}{more}"}
+    return {
+        "label": "invalid",
+        "score": 0.0,
+        "explanation": f"{count} violation(s): {first}{more}{extraction_note(output, part)}",
+    }
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,12 @@
 # [tool.evalcell.parameters]
 # target_output_key = {type = "string", default = "*", description = "The key of both sides to compare; * for all."}
 # parse_strings = {type = "boolean", default = true, description = "Whether text that is JSON is parsed first."}
-# unfence = {type = "boolean", default = true, description = "Whether a Markdown fence around text is taken off first."}
+#
+# [tool.evalcell.parameters.extract]
+# type = "string"
+# default = "fence"
+# choices = ["whole", "fence", "first", "last"]
+# description = "What of a text is read as JSON: all of it, its only Markdown fence, its first or last object or array."
 # ///
 """
 How much of the expected JSON an output has: matched leaves divided by expected leaves, where a leaf may match in part.
@@ -22,8 +27,8 @@ place; other keys and elements of the output do not count, and each leaf below w
 taken for 0 and matches only such a number. Booleans and null must be equal, and kinds must: true is not 1. A reference
 without leaves is matched: 1.
 
-Text that begins like an object or array is parsed; a Markdown fence around all of it does not count. An output that
-cannot be parsed, or that is other text where the reference is an object or array, has the label `invalid` and scores 0.
+Text that begins like an object or array is parsed, or what `extract` takes out of it. An output that cannot be
+parsed, or that is other text where the reference is an object or array, has the label `invalid` and scores 0.
 A reference that cannot be parsed has that label and no score. With `parse_strings` false, texts are leaves, as in the
 vendor's package.
 
@@ -36,7 +41,7 @@ Source: UiPath JSON Similarity, its documentation; what that leaves open as in t
 import math
 from fractions import Fraction
 
-from templates.parts.json_text import parse_json
+from templates.parts.json_text import extraction_note, find_json, parse_json
 from templates.parts.levenshtein import similarity
 
 MISSING = object()
@@ -48,18 +53,19 @@ def evaluate(
     reference: object,
     target_output_key: str = "*",
     parse_strings: bool = True,
-    unfence: bool = True,
+    extract: str = "fence",
 ) -> dict[str, object]:
     targeted = target_output_key != "*"
     expected, actual = reference, output
+    part = find_json(output, extract) if parse_strings else output
     score = None  # a reference that is no JSON says nothing about the output
     try:
         if parse_strings or targeted:
-            expected = parse_json(reference, "the reference", unfence=unfence, plain=not targeted)
+            expected = parse_json(find_json(reference, extract), "the reference", plain=not targeted)
         score = 0.0
         if parse_strings:
             plain = not targeted and not isinstance(expected, dict | list)
-            actual = parse_json(output, "the output", unfence=unfence, plain=plain)
+            actual = parse_json(part, "the output", plain=plain)
     except ValueError as error:
         return {"label": "invalid", "score": score, "explanation": f"Failed to parse JSON: {error}"}
     if targeted:
@@ -67,9 +73,10 @@ def evaluate(
         actual = choose_value("output", actual, target_output_key)
     scores = leaf_scores(expected, actual)
     matched = math.fsum(scores)
+    note = extraction_note(output, part)
     return {
         "score": matched / len(scores) if scores else 1.0,
-        "explanation": f"Matched leaves: {count_leaves(matched)}, Total leaves: {len(scores)}",
+        "explanation": f"Matched leaves: {count_leaves(matched)}, Total leaves: {len(scores)}{note}",
     }
 
 

@@ -89,7 +89,7 @@ def test_run_shows_the_worst_rows_and_the_summary(here: Path) -> None:
     result = run("length.py", "data.jsonl")
     assert result.exit_code == 0, result.stderr
     text = result.stdout
-    assert text.index("The first rows") < text.index("c") < text.index("mean 2")
+    assert text.index("The lowest scores (assumed: higher is better)") < text.index("c") < text.index("mean 2")
     assert "4: 2 scored, 0 abstained, 2 failed, 0 lost" in text
     assert text.index("2 failed of 4 rows: in neither the mean nor any other score") < text.index("mean 2")
     assert "mean 2, median 2, min 1, max 3 (of 2)" in text
@@ -123,7 +123,7 @@ def test_output_files_hold_every_row(here: Path) -> None:
     names = ["x.jsonl", "x.json", "x.csv", "x.parquet"]
     result = run("length.py", "data.jsonl", *(a for n in names for a in ("-o", n)))
     assert result.exit_code == 0, result.stderr
-    assert "The first rows" in result.stdout, "where they are written, too"
+    assert "The lowest scores" in result.stdout, "where they are written, too"
     found = [json.loads(line) for line in Path("x.jsonl").read_text().splitlines()]
     assert [row["id"] for row in found] == ["a", "b", "c", "d"]
     assert [row["score"] for row in found] == [1.0, 3.0, None, None]

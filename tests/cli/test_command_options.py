@@ -71,7 +71,6 @@ def test_everything_that_is_asked_is_in_the_config(here: Path, monkeypatch: pyte
         ("\x1b[2J=model.json", r"\\x1b"),
         ("MÖDEL=model.json", "is not a variable name"),
         ("MODEL=modle.json", r"there is no such file \(did you mean `model.json`\?\)"),
-        ("MODEL=sub", "is a folder"),
         ("MODEL=pipe", "is not a regular file"),
         ("MODEL=/dev/null", "is not a regular file"),
         ("MODEL=dangling", "there is no such file"),
@@ -82,13 +81,31 @@ def test_everything_that_is_asked_is_in_the_config(here: Path, monkeypatch: pyte
 )
 def test_a_file_that_cannot_be_given_is_told(here: Path, pair: str, words: str) -> None:
     (here / "model.json").write_text("{}")
-    (here / "sub").mkdir()
     os.mkfifo(here / "pipe")
     (here / "dangling").symlink_to("nowhere")
     (here / "round").symlink_to("round")
     with pytest.raises(InputError, match=words) as told:
         config_of(file=(pair,))
     assert str(told.value).isprintable()
+
+
+def test_a_folder_is_given_with_all_in_it(here: Path) -> None:
+    (here / "model/deep").mkdir(parents=True)
+    (here / "model/deep/words.txt").write_text("a word")
+    (here / "reads.py").write_text(
+        'import os\ndef evaluate(output):\n    return open(os.environ["MODEL"] + "/deep/words.txt").read()\n'
+    )
+    write_rows(here / "rows.jsonl", [{"output": "x"}])
+    words = ("reads.py", "rows.jsonl", "-q", "-o", "out/", "--file", "MODEL=model")
+    assert run(*words).exit_code == 0
+    assert '"label": "a word"' in (here / "out/results.jsonl").read_text()
+    (here / "model/deep/words.txt").write_text("another word")
+    changed = run(*words, "--resume")
+    assert (changed.exit_code, "the file MODEL has another content" in changed.stderr) == (2, True)
+    (here / "model/link").symlink_to("/etc")
+    linked = run(*words, "--overwrite")
+    assert (linked.exit_code, "'link' in it is a link" in linked.stderr) == (2, True)
+    assert str(here / "model") in config_of(file=("MODEL=model",)).files["MODEL"]
 
 
 def test_each_file_and_variable_has_a_name_of_its_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

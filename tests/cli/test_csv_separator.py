@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -42,3 +43,30 @@ def test_what_separates_nothing_is_refused(here: Path, wrong: str) -> None:
     assert done.exit_code == 2
     assert "--csv-separator" in done.stderr
     assert "such as ; or |, or `tab`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--csv-separator", ";"), "2;share;0.25"),
+        (("--decimal-comma",), "2;share;0,25"),
+        (("--decimal-comma", "--csv-separator", "tab"), "2\tshare\t0,25"),
+        ((), "2,share,0.25"),
+    ],
+)
+def test_results_have_the_separator_and_decimals_of_a_spreadsheet(
+    here: Path, options: tuple[str, ...], line: str
+) -> None:
+    """And evalcell reads them again as any others."""
+    (here / "share.py").write_text("def evaluate(output):\n    return {'label': 'a;b|c', 'score': len(output) / 4}\n")
+    rows = [{"id": 1, "output": "abcd", "weight": 1.5}, {"id": 2, "output": "a", "weight": -0.25}]
+    (here / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("share.py", "rows.jsonl", *options, "--keep", "weight", "-o", "out.csv", "-o", "plain.jsonl")
+    assert done.exit_code == 0, done.stderr
+    separator, point = line[1], "," if "," in line[-3:] else "."
+    with (here / "out.csv").open(newline="") as file:
+        table = list(csv.DictReader(file, delimiter=separator))
+    assert [row["score"] for row in table] == [f"1{point}0", f"0{point}25"]
+    assert [row["weight"] for row in table] == [f"1{point}5", f"-0{point}25"]
+    compared = json.loads(evalcell("compare", "plain.jsonl", "out.csv", "--direction", "maximize", "--json").stdout)
+    assert (compared["base_mean"], compared["new_mean"], compared["ties"]) == (0.625, 0.625, 2)

@@ -69,7 +69,7 @@ def test_which_rows_and_how_many(rows: Path) -> None:
 def test_without_a_direction_the_line_to_add_is_shown(rows: Path) -> None:
     (rows / "plain.py").write_text(SCORE)
     result = evalcell("run", "plain.py", "rows.jsonl")
-    assert "The first rows\n" in result.stdout
+    assert "The lowest scores (assumed: higher is better)\n" in result.stdout
     block = [f"  # {line}" for line in ("/// script", "[tool.evalcell]", UP, "///")]
     assert "\n".join(block) in result.stdout
     (rows / "plain.py").write_text("\n".join(line.strip() for line in block) + "\n" + SCORE)

@@ -40,6 +40,34 @@ def test_each_evaluator_has_its_own_figures_and_folder(here: Path) -> None:
     assert all(name in (here / "report.md").read_text() for name in runs)
 
 
+def test_an_overview_stands_before_the_runs(here: Path) -> None:
+    words = (*TWO, "-e", "fails.py", "--require", "same.mean>=0.9", "--report", "r.md", "--report", "r.html")
+    done = run(*words)
+    assert done.exit_code == 1, done.output
+    lines = done.stdout.splitlines()
+    table = [line.split() for line in lines[: lines.index("The lowest scores (assumed: higher is better)")]]
+    assert ["evaluator", "n", "mean", "95%", "interval", "failed", "gate"] in table
+    assert ["length", "2", "2", "-10.7062", "to", "14.7062", "0"] in table
+    assert ["same", "2", "0.5", "0.0945312", "to", "0.905469", "0", "failed"] in table
+    assert ["fails", "1", "0.5", "1"] in table
+    first = json.loads(run(*words, "--json").stdout)["overview"]
+    assert [(row["evaluator"], row["rows"], row["scored"], row["failed"], row["gate"]) for row in first] == [
+        ("length", 2, 2, 0, None),
+        ("same", 2, 2, 0, "failed"),
+        ("fails", 2, 1, 1, None),
+    ]
+    markdown, page = ((here / name).read_text() for name in ("r.md", "r.html"))
+    assert markdown.index("| evaluator | n | mean |") < markdown.index("###")
+    assert "| <code>same</code> | 2 | 0.5 | 0.0945312 to 0.905469 | 0 | failed |" in markdown
+    assert page.index('<h2 id="overview">Overview</h2>') < page.index('id="run-1" aria')
+    assert "evaluator | n | mean" not in _one(here)
+
+
+def _one(here: Path) -> str:
+    assert run("length.py", "rows.jsonl", "--report", "one.md").exit_code == 0
+    return (here / "one.md").read_text()
+
+
 def test_what_stands_on_stdin_is_read_by_all() -> None:
     text = "".join(json.dumps(row) + "\n" for row in ROWS)
     done = run("-e", "length.py", "-e", "same.py", "-", "--json", input=text)

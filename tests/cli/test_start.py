@@ -35,6 +35,23 @@ def test_help_does_not_wait_for_what_it_does_not_need() -> None:
     assert "Usage: evalcell run" in done.stdout
 
 
+def test_a_plugin_of_pydantic_is_not_imported(tmp_path: Path) -> None:
+    info = tmp_path / "watcher-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: watcher\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[pydantic]\nwatcher = watcher\n")
+    (tmp_path / "watcher.py").write_text(
+        "print('imported')\ndef new_schema_validator(*_, **__):\n    return None, None, None\n"
+    )
+    env = ENV | {"PYTHONPATH": os.pathsep.join([ENV["PYTHONPATH"], str(tmp_path)])}
+    command = [sys.executable, "-m", "runner", "--version"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert "imported" not in done.stdout
+    env["PYDANTIC_DISABLE_PLUGINS"] = ""
+    asked = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert "imported" in asked.stdout  # else this would show nothing
+
+
 def test_each_command_has_a_whole_line_in_the_list_of_all() -> None:
     done = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["--help"])
     listed = dict(

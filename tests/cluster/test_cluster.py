@@ -21,6 +21,7 @@ from sandboxes.cluster.worker import NodeWorker
 from sandboxes.words.wording import python_words
 from tests.cli.commands import evalcell
 from tests.cluster.nodes import Nodes
+from tests.several import ROWS, SCORES, Several, both
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 turns = pytest.mark.rotating("runs on a cluster", "cluster")
@@ -63,19 +64,29 @@ def test_results_are_those_of_one_machine(cluster: Nodes, script: Path, backend:
 
 
 @turns
+@both
+def test_a_scripts_own_files_travel(cluster: Nodes, tmp_path: Path, several: Several) -> None:
+    several.lay(tmp_path)
+    report = evaluate(tmp_path, ROWS, sandbox=SandboxConfig(jobs=2), on="ray")
+    assert [result.score for result in report.results] == SCORES
+
+
+@turns
 def test_files_and_variables_travel(cluster: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_WORD", "open sesame now")
     (tmp_path / "words.txt").write_text("three little words")
+    (tmp_path / "more/deep").mkdir(parents=True)
+    (tmp_path / "more/deep/words.txt").write_text("and two")
     (tmp_path / "script.py").write_text(
         "import os\ndef evaluate(output):\n"
         "    words = open(os.environ['WORDS']).read().split()\n"
+        "    words += open(os.environ['MORE'] + '/deep/words.txt').read().split()\n"
         "    return {'score': len(words), 'explanation': os.environ['SECRET_WORD']}\n"
     )
-    config = SandboxConfig(
-        backend="process", jobs=2, files={"WORDS": str(tmp_path / "words.txt")}, env=("SECRET_WORD",)
-    )
+    files = {"WORDS": str(tmp_path / "words.txt"), "MORE": str(tmp_path / "more")}
+    config = SandboxConfig(backend="process", jobs=2, files=files, env=("SECRET_WORD",))
     report = evaluate(tmp_path / "script.py", rows(4), sandbox=config, on="ray")
-    assert [result.score for result in report.results] == [3] * 4
+    assert [result.score for result in report.results] == [5] * 4
     assert "sesame" not in repr(report.results), "it is masked there, too"
 
 
@@ -120,7 +131,10 @@ def test_a_worker_has_a_folder_for_files_alone(tmp_path: Path, monkeypatch: pyte
     kept = WorkerFiles()
     assert kept.write({}) == {}
     assert not list(tmp_path.iterdir()), "a worker that is killed would leave it"
-    words = Path(kept.write({"WORDS": b"one two"})["WORDS"])
+    places = kept.write({"WORDS": b"one two", "MORE/deep/a": b"a", "MORE/b": b"b"})
+    words, more = Path(places["WORDS"]), Path(places["MORE"])
+    assert ((more / "deep/a").read_bytes(), (more / "b").read_bytes(), len(places)) == (b"a", b"b", 2)
+    assert {path.stat().st_mode & 0o777 for path in (more, more / "deep")} == {0o755}
     assert words.read_bytes() == b"one two"
     assert (words.stat().st_mode & 0o777, words.parent.stat().st_mode & 0o777) == (0o644, 0o711)
     kept.close()
@@ -132,6 +146,12 @@ def test_files_that_cannot_travel_are_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(files, "_MOST", 5)
     (tmp_path / "a").write_text("abc")
     assert read_files({"A": str(tmp_path / "a")}) == {"A": b"abc"}
+    (tmp_path / "folder/deep").mkdir(parents=True)
+    (tmp_path / "folder/deep/c").write_text("c")
+    assert read_files({"F": str(tmp_path / "folder")}) == {"F/deep/c": b"c"}
+    (tmp_path / "folder/d").write_text("large")
+    with pytest.raises(UnsupportedConfigError, match="too large to travel"):
+        read_files({"F": str(tmp_path / "folder")})
     with pytest.raises(UnsupportedConfigError, match="too large to travel; make them smaller, or leave `on` out"):
         read_files(dict.fromkeys("AB", str(tmp_path / "a")))
     with pytest.raises(UnsupportedConfigError, match=r"the file A=.*b cannot be read \(No such file .*check the path"):

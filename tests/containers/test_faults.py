@@ -33,18 +33,26 @@ def engine() -> None:
         pytest.skip(why)
 
 
-_COMMAND = (sys.executable, "-c", "import runner.__main__ as c; c.main()", "run", "mine.py", "data.jsonl")
+_COMMAND = (sys.executable, "-c", "import runner.__main__ as c; c.main()")
+_WORDS = ("run", "mine.py", "data.jsonl", "--sandbox", "docker", "-j", "1")
 
 
 class Run:
     """A command of ours, in a process of its own."""
 
-    def __init__(self, folder: Path, *words: str, rows: str = '{"output": 3}\n', script: str = SLEEPS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *words: str,
+        rows: str = '{"output": 3}\n',
+        script: str = SLEEPS,
+        command: tuple[str, ...] = _COMMAND,
+    ) -> None:
         (folder / "mine.py").write_text(script)
         (folder / "data.jsonl").write_text(rows)
         self.results = folder / "results.jsonl"
         self.process = subprocess.Popen(
-            [*_COMMAND, "--sandbox", "docker", "--image", local.image(), "-j", "1", "-o", str(self.results), *words],
+            [*command, *_WORDS, "--image", local.image(), "-o", str(self.results), *words],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), "EVALCELL_STATE_DIR": str(folder / "state")},
             stdout=subprocess.PIPE,
@@ -196,3 +204,53 @@ def test_a_run_that_is_killed_at_any_moment_leaves_nothing(tmp_path: Path, by: s
         run.finish()
         pids.append(run.process.pid)
     until(lambda: not any(local.containers_of(pid) for pid in pids))
+
+
+MOMENTS = """
+import asyncio, os, signal, sys
+from sandboxes.remote.docker import api, command_line
+moment, after = sys.argv.pop(1), float(sys.argv.pop(1))
+
+async def end(*told):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if moment == "made":
+    api.ApiEngine.start = command_line.CommandEngine.start = end
+else:
+    def soon(plain):
+        async def create(engine, spec):
+            asyncio.get_running_loop().call_later(after, os.kill, os.getpid(), signal.SIGKILL)
+            return await plain(engine, spec)
+        return create
+    for engine in (api.ApiEngine, command_line.CommandEngine):
+        engine.create = soon(engine.create)
+import runner.__main__ as c
+c.main()
+"""
+"""A run that kills itself between making a container and starting it, or so many seconds after asking for one."""
+
+
+@pytest.mark.parametrize("by", ["api", "command"])
+@pytest.mark.parametrize("moment", ["made", "asked"])
+def test_a_run_that_is_killed_before_its_container_starts_leaves_none(tmp_path: Path, by: str, moment: str) -> None:
+    reach = ["--env-file", local.env_file()] if by == "api" else ["--engine", "podman", "--runtime", local.RUNTIME]
+    pids = []
+    for number in range(5):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        run = Run(folder, *reach, command=(sys.executable, "-c", MOMENTS, moment, str(0.05 * number)))
+        code, output = run.finish()
+        assert code == -signal.SIGKILL or moment == "asked", output
+        pids.append(run.process.pid)
+    until(lambda: not _watchdogs(tmp_path))
+    assert not any(local.containers_of(pid) for pid in pids)
+
+
+def _watchdogs(folder: Path) -> list[str]:
+    """The processes that remove what is left of runs in this folder; they end with their work."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"docker/watchdog.py" in (path / "cmdline").read_bytes():
+                found += [path.name] if bytes(folder) in (path / "environ").read_bytes() else []
+    return found

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
-from sandboxes import Call, Execution, Isolation, Limits, Program, Sandbox
 from tests.containers import local
-from tests.sandboxes.hostile.boxed import boxed, named, tools
-from tests.sandboxes.hostile.judged import LIMITS, PATIENT, is_clean, judge, patience
+from tests.containers.room import Room, groups
+from tests.sandboxes.hostile.boxed import boxed, tools
+from tests.sandboxes.hostile.judged import LIMITS, PATIENT, judge, patience
 from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, Hostile, scripts
 from tests.scripts import python
 
@@ -31,53 +31,8 @@ def _timeout(script: Hostile) -> float:
     return PATIENT if script.category == "hogs" else patience(script.boxed)
 
 
-def _groups() -> Iterator[list[Hostile]]:
-    """Those of a category that have the same time."""
-    groups: dict[tuple[str, float], list[Hostile]] = {}
-    for script in SCRIPTS:
-        if not script.attacks_at_load:
-            groups.setdefault((script.category, _timeout(script)), []).append(script)
-    for group in groups.values():
-        yield from (group[at : at + TOGETHER] for at in range(0, len(group), TOGETHER))
-
-
-TOGETHER = 12
-"""Attacks in one batch, each of which takes the container a moment to begin."""
-GROUPS = list(_groups())
+GROUPS = list(groups((script for script in SCRIPTS if not script.attacks_at_load), _timeout))
 NAMES = [f"{group[0].id}-and-{len(group) - 1}" for group in GROUPS]
-
-
-class Room:
-    """One container, in which all attacks are tried, and two programs: one is attacked, one looks on."""
-
-    def __init__(self, portal: BlockingPortal, sandbox: Sandbox) -> None:
-        self._portal, self.sandbox = portal, sandbox
-        self.name = f"hc{os.getpid()}"
-        self.shell, self.clean = (self.load(boxed(self.name), Limits()) for _ in range(2))
-        ((self.pristine,),) = [self.run(self.shell, [CLEAN])]
-
-    def load(self, source: str, limits: Limits) -> Program:
-        return self._portal.call(self.sandbox.load, python(source), limits)
-
-    def run(
-        self,
-        program: Program,
-        batch: Sequence[tuple[str, str]],
-        limits: Limits | None = None,
-        isolation: Isolation = "call",
-    ) -> list[Execution]:
-        calls = [Call(id=n, arguments={"output": a, "reference": b}, seed=7) for n, (a, b) in enumerate(batch)]
-
-        async def body() -> list[Execution]:
-            self.sandbox.isolation = isolation
-            return sorted([one async for one in program.run(calls, limits or Limits())], key=lambda one: one.call)
-
-        return self._portal.call(body)
-
-    def look_around(self) -> None:
-        """Assert that another program's call is as ever, and that nothing is left on the machine."""
-        assert is_clean(self.run(self.clean, [CLEAN])[0].model_dump())
-        assert named(self.name) == []
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +40,7 @@ def room() -> Iterator[Room]:
     if why := local.missing():
         pytest.skip(why)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(local.sandbox(jobs=1)) as sandbox:
-        yield Room(portal, sandbox)
+        yield Room(portal, sandbox, python, boxed(f"hc{os.getpid()}"), f"hc{os.getpid()}")
     assert local.containers_of() == []
 
 

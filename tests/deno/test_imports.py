@@ -69,7 +69,7 @@ def is_foreign(found: Execution) -> None:
     assert found.error is not None
     assert (found.status, found.error.type) == ("error", "TypeError")
     assert found.error.hint is not None
-    beside = "a file of the script's folder goes with it if `import` names it, by a name that is written there"
+    beside = "a file of the script's folder goes with it if `import` or the header's `files` names it"
     assert found.error.hint == beside or "is declared in the script's header" in found.error.hint
     assert "--allow" not in found.error.message
 

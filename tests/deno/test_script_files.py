@@ -9,7 +9,7 @@ import pytest
 from runner import EvaluatorError, SandboxConfig, evaluate, read_evaluator
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.program import program
-from sandboxes.base import Call
+from sandboxes.base import Call, Execution
 from tests.cli.commands import evalcell, write_rows
 from tests.sandboxes.backends import BACKENDS, LIMITS, Backend, executed, run, unavailable
 
@@ -95,6 +95,153 @@ def test_what_is_imported_is_found_checked_and_named() -> None:
     write(FOUR, {"lib/low.ts": "export function low(text: string): string {\n  return 1;\n}\n"})
     said = evalcell("check", "s.ts", COLUMNS="200").output
     assert "lib/low.ts:2:3: Type 'number' is not assignable to type 'string'" in said
+
+
+FORMS = {
+    "a.ts": 'import util, { inspect as show } from "node:util";\nimport type { K } from "./types.ts";\n'
+    'import { type K as KK, Mode } from "./types.ts";\n'
+    "export default function twice(n: number): number { return n * 2; }\n"
+    "export const { p, q: [r], ...rest } = { p: 1, q: [2], z: 3 } as any, last = Mode.B;\n"
+    'export class C { x = show(1) + util.format("%s", "f"); }\nexport { p as pp };\nexport interface I { a: K }\n'
+    "let counter = 0;\nexport function inc() { return ++counter; }\n",
+    "types.ts": "export interface K { a: number }\nexport enum Mode { A, B = 7 }\ndeclare const none: number;\n"
+    'const Map = "own";\nexport { Map as mine };\n',
+    "index.ts": 'export * from "./a.ts";\nexport { default as doubled, C as D } from "./a.ts";\n'
+    'export * as types from "./types.ts";\nexport * from "node:path";\n',
+    "anon.ts": "export default () => 5;\nexport const m = new Map([[1, 2]]).get(1);\n",
+    "old.cjs": 'const path = require("path");\nconst other = require("./other.js");\n'
+    'exports.base = (p) => path.basename(p) + other(1);\nexports.words = require("./w.json");\n',
+    "other.js": 'const old = require("./old.cjs");\nmodule.exports = (n) => n + (old.base ? 10 : 0);\n',
+    "w.json": '{"a": [1]}',
+    "t.txt": "h\u00e9\u2028llo\n",
+    "late.mjs": "export const late = await Promise.resolve(3);\n",
+    "lang/en.ts": "export const hello = 'hi';\n",
+}
+EVERY = """#!/usr/bin/env node
+import * as all from "./index.ts"; import { mine } from "./types"; import five, { m } from "./anon";
+import {
+  base,
+  words,
+} from "./old.cjs";
+import old from "./old.cjs";
+import t from "./t.txt";
+const Map = class Own {};
+export { last } from "./a.ts";
+export * from "./anon.ts";
+const { late } = await import("./late.mjs");
+const { hello } = await import("./lang/" + "en.ts");
+export async function evaluate({ output }: { output: string }) {
+  const lang = await import(`./lang/${output}.ts`);
+  return [
+    all.doubled(2), all.p, all.r, all.rest, all.last, new all.D().x, all.pp, all.inc(), all.inc(),
+    Object.keys(all.types), all.basename("/x/y"), mine, five(), m, base("/q/z"), words, old === require("./old.cjs"),
+    t, late, lang.hello === hello ? hello : 0, require("./w.json").a, Object.keys(await import("./late.mjs")),
+    typeof Map,
+    output,
+  ];
+}
+"""
+VALUES = [
+    *(4, 1, 2, {"z": 3}, 7, "1f", 1, 1, 2, ["Mode", "mine"], "y", "own", 5, 2, "z11", {"a": [1]}, True),
+    *("h\u00e9\u2028llo\n", 3, "hi", [1], ["late"], "function", "en"),
+]
+IMPORTS = "export const evaluate = ({ output }: any) => "
+
+
+def one_call(source: str, files: dict[str, str], output: str) -> Execution:
+    backend = next(one for one in TYPESCRIPT if not unavailable(one))
+    script = program(parse_evaluator(source, "s", language="typescript", files=files))
+    names = {"output": output, "context": {}}
+    batch = [Call(id=0, arguments={**names, "row": names})]
+
+    async def body() -> Execution:
+        async with backend.make("call") as sandbox:
+            return (await executed(sandbox, backend, script, batch, LIMITS))[0]
+
+    return run(body())
+
+
+def test_every_way_to_import_and_to_export_gives_what_it_names() -> None:
+    assert one_call(EVERY, FORMS, "en").value == VALUES
+
+
+@pytest.mark.parametrize(
+    ("source", "files", "place"),
+    [
+        ('import { n } from "./lib/h.ts";\n', {"lib/h.ts": "\n\nthrow new Error('no');\nexport const n = 1;\n"}, 3),
+        (
+            'import { n } from "./lib/h.ts";\n',
+            {"lib/h.ts": "enum A { B }\nconst a = A.B;\nthrow a;\nexport { a as n };"},
+            0,
+        ),
+        ('import { n } from "./lib/h.ts";\n', {"lib/h.ts": "const a = 1;\nconst a = 2;\nexport const n = 1;\n"}, 2),
+        ('import n from "./lib/h.cjs";\n', {"lib/h.cjs": "const a = 1;\nthrow new Error('no');\n"}, 2),
+    ],
+    ids=["while it is loaded", "no error", "syntax", "CommonJS"],
+)
+def test_an_error_of_a_file_has_its_name_and_line(source: str, files: dict[str, str], place: int) -> None:
+    execution = one_call(f"{source}{IMPORTS}n;\n", files, "a")
+    assert execution.error is not None
+    assert "evalcell" not in execution.error.traceback + execution.error.message
+    if place:
+        assert f"{next(iter(files))}:{place}:7" in execution.error.traceback
+
+
+def test_a_commonjs_script_of_another_tool_requires_its_files() -> None:
+    source = "const { n } = require('./h');\n"
+    source += "module.exports = (output, context) => ({ pass: true, score: n(output), reason: 'r' });\n"
+    files = {"h.js": "const util = require('node:util');\nmodule.exports = {\n  n: (x) => x.length / 2,\n};\n"}
+    assert one_call(source, files, "a").value == {"label": "pass", "score": 0.5, "explanation": "r"}
+    error = one_call(source, {"h.js": files["h.js"].replace("x.length / 2", "x.no.no")}, "a").error
+    assert error is not None
+    assert "h.js:3:18)" in error.traceback
+    assert "    at module.exports (evaluator.ts:2:" in error.traceback
+
+
+@pytest.mark.parametrize(
+    ("line", "file", "why"),
+    [
+        (
+            'import { nrm } from "./h.ts"; nrm;',
+            "export const norm = 1;",
+            r"^s\.ts:1: h\.ts exports no nrm; it exports norm",
+        ),
+        ('import { norm } from "./h.ts"; norm;', "const norm = 1;", r"^s\.ts:1: h\.ts exports no norm; write `export`"),
+        (
+            'import { n } from "./h.ts";',
+            "export let n = 1;\nexport const f = () => { n++; };",
+            r"^h\.ts:2: `n` is exported",
+        ),
+        (
+            'import { N } from "./h.ts";',
+            "\nexport namespace N { export const a = 1 }",
+            r"^h\.ts:2: a namespace is only",
+        ),
+        ('import { n } from "./h.ts";', "const a = 1;\nexport const n = ;\n", r"^h\.ts:2:16: unexpected '='"),
+        ('import { n } from "./h.ts";', "import z from 'jsr:z';", r"^h\.ts:1: 'jsr:z' cannot be imported"),
+        (
+            'const n = require("./h.ts");',
+            "module.exports = require('lodash');",
+            r"^h\.ts:1: 'lodash' cannot be required",
+        ),
+        ('const n = require("./h.ts");', "export const n = await 1;", r"^s\.ts:1: h\.ts waits for something"),
+        ('import n from "./h.json";', '{"a": 1', r"^h\.json is no JSON: Expecting"),
+    ],
+)
+def test_what_cannot_be_imported_is_told_before_it_runs(line: str, file: str, why: str) -> None:
+    name = "h.json" if "json" in line else "h.ts"
+    with pytest.raises(EvaluatorError, match=why):
+        parse_evaluator(f"{line}\n{IMPORTS}1;\n", "s", "s.ts", language="typescript", files={name: file})
+
+
+def test_a_header_s_files_are_imported_by_computed_names() -> None:
+    header = '// /// script\n// [tool.evalcell]\n// files = ["lang", "words.txt"]\n// ///\n'
+    body = "export const evaluate = async ({ output }: any) =>\n  Number((await import(`./lang/${output}.ts`)).yes);\n"
+    write(
+        header + body, {"lang/A.ts": "export const yes = 1;\n", "lang/B.ts": "export const yes = 0;\n", "words.txt": ""}
+    )
+    assert [*read_evaluator("s.ts").files] == ["lang/A.ts", "lang/B.ts", "words.txt"]
+    assert [one.score for one in evaluate("s.ts", ROWS).results] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_they_are_those_that_come_first_among_all(
             worst.add(rows[place - ahead])
     for row in rows[max(0, len(rows) - ahead) :]:
         worst.add(row)
-    sign = {"maximize": 1, "minimize": -1, "none": 0}[direction] * (-1 if show == "best" else 1)
+    sign = {"maximize": 1, "minimize": -1, "none": 1}[direction] * (-1 if show == "best" else 1)
     groups = {"worst": "failed lost abstained scored", "failed": "failed lost", "abstained": show}
     wanted = sorted(
         (row for row in rows if row.outcome in groups.get(show, "scored").split()),
@@ -107,10 +107,29 @@ def _result(number: int, outcome: Outcome, score: float | None) -> Result:
     return Result.model_validate(made | {"outcome": outcome, "score": score if outcome == "scored" else None})
 
 
-def test_without_a_direction_they_are_the_first() -> None:
-    report = evaluate(scorer('output = {kind = "freeform"}'), [{"output": n} for n in (3, 1, 2)], sandbox=WASM, worst=2)
-    assert (report.shown.ranked, report.shown.directed) == (False, False)
+@pytest.mark.parametrize(
+    ("name", "show", "ids", "title"),
+    [
+        ("scorer", "worst", [2, 3], "The lowest scores (assumed: higher is better)"),
+        ("scorer", "best", [1, 3], "The highest scores (assumed: higher is better)"),
+        ("wer", "worst", [1, 3], "The highest scores (assumed: lower is better)"),
+    ],
+)
+def test_without_a_direction_the_lowest_come_first_and_it_says_so(
+    name: str, show: Show, ids: list[int], title: str
+) -> None:
+    evaluator = scorer('output = {kind = "freeform"}').model_copy(update={"name": name})
+    report = evaluate(evaluator, [{"output": n} for n in (3, 1, 2)], sandbox=WASM, worst=2, show=show)
+    assert (report.shown.ranked, report.shown.directed) == (True, False)
+    assert [row.number for row in report.shown.rows] == ids
+    assert report.shown.title == title
+
+
+def test_without_a_direction_and_scores_they_are_the_first() -> None:
+    evaluator = scorer('output = {kind = "freeform"}', 'return "abc"[output]')
+    report = evaluate(evaluator, [{"output": n} for n in (2, 1, 0)], sandbox=WASM, worst=2)
     assert [row.number for row in report.shown.rows] == [1, 2]
+    assert (report.shown.title, report.shown.assumed) == ("The first rows", None)
 
 
 def test_parameters_of_other_names_and_by_position() -> None:

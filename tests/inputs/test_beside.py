@@ -143,7 +143,9 @@ def test_the_root_of_a_repository_is_looked_for_above_the_current_folder(
     monkeypatch.chdir(deep)
     (result,) = evaluate("s.py", ROWS).results
     assert result.error is not None
-    assert "../../../verl/ is not taken along: copy what the script needs of it" in result.error.message
+    assert (
+        "../../../verl/ is not taken along, as it is outside of the script's folder: put a copy" in result.error.message
+    )
     assert "dependencies" not in result.error.message
 
 

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.core.errors import DatasetError
-from runner.inputs.datasets.formats.column_values import RowError, decode_utf8
+from runner.inputs.datasets.formats.column_values import RowError
 from runner.inputs.datasets.formats.json_array import array_rows
+from runner.inputs.datasets.formats.text_rows import decode_utf8
 from runner.inputs.datasets.rows import parse_json
 from tests.inputs.reading import broken, read, written
 

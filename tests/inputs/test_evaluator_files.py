@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -152,6 +153,68 @@ def test_nothing_is_read_outside_of_its_folder(here: Path) -> None:
     Path("linked.py").symlink_to("inside.py")
     write(s=f"from linked import norm{BODY}")
     assert read_evaluator("s.py").files == {"linked.py": NORM}
+
+
+def test_links_that_lead_around_end(here: Path) -> None:
+    Path("one.py").symlink_to("two.py")
+    Path("two.py").symlink_to("one.py")
+    Path("round").symlink_to(".")
+    Path("up").symlink_to("..")
+    write(s=f"import one, round.round.round.helper, up.own.helper\nnorm = str.lower{BODY}", helper=NORM)
+    assert read_evaluator("s.py").files == {}
+    header = '# /// script\n# [tool.evalcell]\n# files = ["{}"]\n# ///\ndef evaluate(output): return 1\n'
+    for name in ("round", "up/own", "one.py"):
+        write(s=header.format(name))
+        with contextlib.suppress(EvaluatorError):
+            assert read_evaluator("s.py").files == {}
+
+
+def test_a_folder_s_script_is_found_and_is_no_link_out_of_it(here: Path) -> None:
+    Path("polite").mkdir()
+    (here / "secret.py").write_text("def evaluate(output): return 1\n")
+    Path("polite/evaluator.py").symlink_to(here / "secret.py")
+    with pytest.raises(EvaluatorError, match=r"polite: evaluator\.py is a link out of the folder; put the file there"):
+        read_evaluator("polite")
+    Path("polite/evaluator.py").unlink()
+    Path("polite/scorer.py").symlink_to(here / "secret.py")
+    (here / "secret.py").write_text('# /// script\n# [tool.evalcell]\n# entry = "a"\n# ///\ndef a(output): return 1\n')
+    with pytest.raises(EvaluatorError, match=r"polite is a folder without an evaluator\.py"):
+        read_evaluator("polite")
+    Path("polite/scorer.py").unlink()
+    write(polite__scorer=(here / "secret.py").read_text(), polite__helper=NORM)
+    assert (read_evaluator("polite").name, read_evaluator("polite").entry) == ("polite", "a")
+    write(polite__other=(here / "secret.py").read_text())
+    with pytest.raises(EvaluatorError, match=r"polite has other\.py and scorer\.py; name one of them"):
+        read_evaluator("polite")
+
+
+def test_what_stays_behind_is_told_with_what_to_do() -> None:
+    for name in ("fast.cpython-311-x86_64-linux-gnu.so", "old.pyc"):
+        Path(name).touch()
+    write(s=f"import json, random, fast, old\nfrom helper import norm{BODY}", json="raise ValueError", helper=NORM)
+    write(random="def evaluate(output): return 1\n")  # an evaluator itself
+    said = " ".join(evalcell("check", "s.py", COLUMNS="200").output.split())
+    for part in (
+        "json.py beside the script is not taken along, as `import json` is Python's own module: give the file another",
+        "linux-gnu.so beside the script is not taken along, as it is compiled: put its Python source there, or install",
+        "old.pyc beside the script is not taken along, as it is compiled",
+    ):
+        assert part in said
+    assert "random.py" not in said
+    write(s="import json, no_such_package\ndef evaluate(output): return 1\n")
+    (error,) = [one.error for one in evaluate("s.py", ROWS[:1]).results]
+    assert error is not None
+    assert "files of your own" not in error.message
+
+
+def test_a_file_that_is_read_and_does_not_go_along_is_told_how_it_would() -> None:
+    write(s="def evaluate(output):\n    return open('words.txt').read()\n")
+    for sandbox in ("wasm", "process"):
+        (result,) = evaluate("s.py", ROWS[:1], sandbox=sandbox).results
+        assert result.error is not None
+        assert (
+            'text beside the script goes with it if its header says so: files = ["words.txt"]' in result.error.message
+        )
 
 
 @pytest.mark.parametrize(

@@ -288,3 +288,54 @@ def test_what_goes_through_a_rows_own_objects_is_proposed_still() -> None:
     source = "def score(answer, contexts):\n    return sum(s in answer for one in contexts for s in one['sentences'])\n"
     with pytest.raises(EvaluatorError, match=r"`score\(answer, contexts\)` likely scores a row"):
         parse_evaluator(source, "s", "s.py")
+
+
+@pytest.mark.parametrize("answers", ["output", "outputs"])
+def test_output_beside_a_prediction_is_the_right_answer(answers: str) -> None:
+    source = "def evaluate(output, reference): return float(output in reference)\n"
+    rows = [{"id": "1", "pred": "a", answers: "ab"}, {"id": "2", "pred": "ab", answers: "a"}]
+    with pytest.raises(ColumnsError) as told:
+        runner.evaluate(parse_evaluator(source, "s"), rows)
+    assert told.value.paths == {"output": "pred", "reference": answers}
+    run = runner.evaluate(parse_evaluator(source, "s"), rows, mapping=InputMapping(paths=told.value.paths))
+    assert [one.score for one in run.results] == [1.0, 0.0]
+
+
+CLASSES = """
+class Base:
+    def __init__(self, config): self.config = config
+    def calculate(self, data): return {}
+class F1(Base):
+    def token_scores(self, prediction, ground_truths): return float(prediction in ground_truths)
+    def calculate_metric(self, data): return 0
+class Whole(Base):
+    def calculate_metric(self, data): return 0
+def split_retrieval(pred): return pred.split()
+"""
+
+
+def test_method_of_a_class_that_needs_arguments_is_named_with_the_line() -> None:
+    line = "scorer = F1(config=…).token_scores"
+    for entry in (None, "F1", "F1.token_scores"):
+        with pytest.raises(EvaluatorError, match=r"`F1` needs arguments to be made: add") as told:
+            parse_evaluator(CLASSES, "s", entry=entry)
+        assert f"`{line}`" in str(told.value)
+        assert not {"`Base`", "split_retrieval(pred)"} & {*str(told.value).split()}
+    with pytest.raises(EvaluatorError, match=r"`scorer = Whole\(…\).calculate_metric`"):
+        parse_evaluator(CLASSES, "s", entry="Whole")
+    assert parse_evaluator(f"{CLASSES}{line.replace('…', '{}')}\n", "s", entry="scorer").parameters
+
+
+def test_texts_made_of_a_doc_are_not_proposed_and_result_is_a_list_of_lm_eval_s() -> None:
+    source = """
+def own_doc_to_text(doc, kwargs): return doc["question"]
+def own_doc_to_mc_target(doc): return doc["gt"]
+"""
+    with pytest.raises(EvaluatorError) as told:
+        parse_evaluator(source, "s")
+    assert "score" not in str(told.value)
+    source += "def own_process_result(doc, result): return {'acc': float(result[0].strip() == doc['gt'])}\n"
+    evaluator = parse_evaluator(source, "s")
+    assert (evaluator.dialect, evaluator.entry) == ("lm-eval", "own_process_result")
+    run = runner.evaluate(evaluator, [{"output": "Paris", "gt": "Paris"}, {"output": "Paris", "gt": "P"}])
+    assert [one.score for one in run.results] == [1.0, 0.0]

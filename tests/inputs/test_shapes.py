@@ -302,3 +302,58 @@ def test_a_class_that_returns_a_tuple_is_called_on_an_instance() -> None:
     text = "class Pair:\n    def __call__(self, output, reference):\n        return 1.0, 0.5\n"
     scored = runner.evaluate(read(text, "Pair"), [{"output": "a", "reference": "a"}])
     assert "return Pair()(output, reference)[0]" in str(scored.results[0].error)
+
+
+@pytest.mark.parametrize("name", ["keywords", "expected_keywords", "required_terms", "phrases", "answers"])
+@pytest.mark.parametrize(
+    ("annotation", "text", "made"),
+    [
+        ("", "Paris, big", '[one.strip() for one in {}.split(",")]'),
+        ("", "Paris", "[{}]"),
+        (": list[str]", "Paris, big", '[one.strip() for one in {}.split(",")]'),
+    ],
+)
+def test_one_list_of_texts_beside_an_output_is_not_gone_through_by_characters(
+    name: str, annotation: str, text: str, made: str
+) -> None:
+    source = f"def score(response, {name}{annotation}):\n    return sum(k in response for k in {name}) / len({name})\n"
+    rows = [{"response": "Paris is big", name: text}]
+    with pytest.raises(EvaluatorError, match="not through its characters") as told:
+        runner.evaluate(parse_evaluator(source, "s", entry="score"), rows)
+    line = f"def evaluate(response, {name}): return score(response, {made.format(name)})"
+    assert str(told.value).endswith(line)
+    assert runner.evaluate(parse_evaluator(f"{source}{line}\n", "s"), rows).results[0].score == 1.0
+
+
+@pytest.mark.parametrize("declared", ["keywords: str", "letters", "keywords, lang='en'"])
+def test_texts_that_are_meant_as_such_are_left(declared: str) -> None:
+    name = declared.partition(":")[0].partition(",")[0]
+    source = f"def score(response, {declared}):\n    return float(all(c in response for c in {name}))\n"
+    rows = [{"response": "ab", name: ["a"] if "," in declared else "ab"}]
+    assert runner.evaluate(parse_evaluator(source, "s", entry="score"), rows).results[0].score == 1.0
+
+
+def test_all_lists_of_texts_of_a_row_are_taken_apart_also_where_a_text_has_another_mark() -> None:
+    source = "def rank(retrieved_ids, relevant_ids):\n    return len(set(retrieved_ids[:3]) & set(relevant_ids))\n"
+    rows = [{"retrieved_ids": "d1,d2", "relevant_ids": "d1"}]
+    with pytest.raises(EvaluatorError, match="not through its characters") as told:
+        runner.evaluate(parse_evaluator(source, "s", entry="rank"), rows)
+    line = str(told.value).rpartition("\n")[2]
+    assert runner.evaluate(parse_evaluator(f"{source}{line}\n", "s"), rows).results[0].score == 1.0
+
+
+def test_a_text_beside_a_list_with_semicolons_is_left_as_it_is() -> None:
+    source = "def score(response, keywords):\n    return sum(k in response for k in keywords) / len(keywords)\n"
+    with pytest.raises(EvaluatorError, match=r"(?s)looks like a list.*score\(response, \[one.strip"):
+        runner.evaluate(
+            parse_evaluator(source, "s", entry="score"), [{"response": "Paris is big", "keywords": "Paris; big"}]
+        )
+
+
+def test_a_text_that_is_compared_with_a_number_is_noted() -> None:
+    source = "def same(pred, gold, k=1): return pred == gold\n"
+    notes = runner.evaluate(parse_evaluator(source, "s", entry="same"), [{"pred": "1", "gold": 1}]).notes
+    assert any("`pred` is the text '1' in the first row, and `gold` the number 1" in one for one in notes)
+    source = source.replace("pred ==", "str(pred) ==")
+    notes = runner.evaluate(parse_evaluator(source, "s", entry="same"), [{"pred": "1", "gold": "1"}]).notes
+    assert not any("no text equals" in one for one in notes)

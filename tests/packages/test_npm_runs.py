@@ -204,14 +204,63 @@ def test_the_compiler_knows_a_packages_types(registry: NpmRegistry) -> None:
     assert "wrong.ts:6:3: Type 'number' is not assignable to type 'string'. (TS2322)" in wrong.output
 
 
-def test_the_files_of_a_script_import_packages_too(registry: NpmRegistry) -> None:
-    registry.add("@t/same", files={"index.js": "exports.same = (a, b) => a === b;\n"})
-    source = 'import { near } from "./near.ts";\nexport const evaluate = ({ output }) => near(output);\n'
-    near = 'import { same } from "npm:@t/same";\nexport const near = (text: string): boolean => same(text, "b");\n'
-    wanted = parse_evaluator(source, "mine", "mine.ts", language="typescript", files={"near.ts": near})
-    assert wanted.packages == ("npm:@t/same",)
+NEAR = {
+    "named": 'import { same as alike, type Word } from "npm:@t/same@1";\nconst same = (a: Word) => alike(a, "b");\n',
+    "default": 'import all from "npm:@t/same";\nconst same = (a: string) => all.same(a, "b");\n',
+    "all": 'import * as all from "npm:@t/same";\nconst same = (a: string) => all.same(a, "b");\n',
+    "later": 'const same = async (a: string) => (await import("npm:@t/same")).same(a, "b");\n',
+    "from another": 'import { alike } from "./lib/other.ts";\nconst same = (a: string) => alike(a, "b");\n',
+}
+
+
+@pytest.mark.parametrize("form", [*NEAR])
+def test_the_files_of_a_script_import_packages_too(registry: NpmRegistry, form: str) -> None:
+    """Each by names of its own, beside those of the script."""
+    registry.add("@t/same", files={"index.js": "exports.same = (a, b) => a === b;\nexports.kind = 'k';\n"})
+    source = (
+        'import {\n  kind as same,\n} from "@t/same";\nimport { near } from "./near.ts";\n'
+        "export const evaluate = async ({ output }) => `${await near(output)} ${same}`;\n"
+    )
+    files = {
+        "near.ts": f"{NEAR[form]}export const near = (text: string) => same(text);\n",
+        "lib/other.ts": 'export { same as alike } from "npm:@t/same";\n',
+    }
+    wanted = parse_evaluator(source, "mine", "mine.ts", language="typescript", files=files)
+    assert {one.partition("@1")[0] for one in wanted.packages} == {"npm:@t/same"}
     found = evaluate(wanted, ROWS, sandbox=SandboxConfig(jobs=1)).results
-    assert [one.label for one in found] == ["false", "true", "false"]
+    assert [one.label for one in found] == ["false k", "true k", "false k"]
+
+
+def test_an_error_in_a_package_shows_who_called_it(registry: NpmRegistry, tmp_path: Path) -> None:
+    registry.add("@t/bad", files={"index.js": "exports.go = function go() { throw new Error('bad'); };\n"})
+    Path("near.ts").write_text('import { go } from "npm:@t/bad";\n\nexport function near() {\n  return go();\n}\n')
+    Path("mine.ts").write_text(
+        'import * as all\n  from "npm:@t/bad";\nimport { near } from "./near.ts";\n'
+        'export function evaluate({ output }) {\n  return output === "a" ? near() : all.go();\n}\n'
+    )
+    near, own, _ = evaluate("mine.ts", ROWS, sandbox=SandboxConfig(jobs=1)).results
+    assert (message(near), message(own)) == ("Error: bad (near.ts, line 4)", "Error: bad (line 5)")
+    registry.add("@t/load", files={"index.js": "\nthrow new Error('bad');\n"})
+    Path("mine.ts").write_text('import "npm:@t/load";\nexport const evaluate = () => 1;\n')
+    loaded = evaluate("mine.ts", ROWS, sandbox=SandboxConfig(jobs=1)).results[0]
+    assert "bad" in message(loaded)
+    assert "blob:" not in message(loaded)
+
+
+def test_what_a_file_imports_is_declared_by_the_script(registry: NpmRegistry) -> None:
+    Path("lib").mkdir()
+    Path("mine.ts").write_text('import { near } from "./lib/near.ts";\nexport const evaluate = () => near();\n')
+    for near, why in (
+        (
+            '\nimport { a } from "@t/a";\nexport const near = a;\n',
+            r"lib/near.ts:2: '@t/a' is .* not declared: begin the",
+        ),
+        ('\nimport a = require("@t/a");\nexport const near = a;\n', 'lib/near.ts:2: write `import NAME from "@t/a"`'),
+        ('\nexport * from "@t/a";\nexport const near = 1;\n', r'lib/near.ts:2: `export \* from "@t/a"` does not say'),
+    ):
+        Path("lib/near.ts").write_text(near)
+        with pytest.raises(EvaluatorError, match=why):
+            evaluate("mine.ts", ROWS, sandbox=SandboxConfig(jobs=1))
 
 
 def test_packages_of_npm_are_none_of_a_python_script() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import re
 import sys
 import threading
@@ -15,6 +16,7 @@ import pytest
 from sandboxes import Call, Isolation, Limits, SandboxError, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.boxes import bubblewrap
 from sandboxes.boxes.launch import Tier
+from sandboxes.host import tree
 from sandboxes.process import ProcessConfig, ProcessSandbox
 from tests.descriptors import held
 from tests.process.conftest import LIMITS, Evaluate, once, run
@@ -118,9 +120,52 @@ def test_a_file_is_read_while_the_script_loads(evaluate: Evaluate, tmp_path: Pat
     assert evaluate(source, files={"MODEL": str(model)}).value == "weights"
 
 
-@pytest.mark.parametrize(("name", "why"), [("missing", "cannot be read"), ("folder", "not a regular file")])
-def test_a_file_that_cannot_be_shown_is_refused(tier: Tier, tmp_path: Path, name: str, why: str) -> None:
-    (tmp_path / "folder").mkdir()
+WALKS = """
+import os
+def evaluate():
+    top = os.environ["MODEL"]
+    changed = []
+    for do in (
+        lambda: open(f"{top}/new", "w"), lambda: open(f"{top}/a.txt", "a"), lambda: os.mkdir(f"{top}/deep/x"),
+        lambda: os.remove(f"{top}/deep/b.txt"), lambda: open(f"{top}/../other.txt"),
+    ):
+        try:
+            do()
+        except OSError:
+            continue
+        changed.append("changed")
+    found = {os.path.relpath(folder, top): sorted(names) for folder, _, names in os.walk(top)}
+    return [found, open(f"{top}/deep/b.txt").read(), changed]
+"""
+
+
+def test_a_folder_is_there_for_reading_and_nothing_beside_it(evaluate: Evaluate, tmp_path: Path) -> None:
+    for name in ("model/a.txt", "model/deep/b.txt", "other.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    found = evaluate(WALKS, files={"MODEL": str(tmp_path / "model")}).value
+    assert found == [{".": ["a.txt"], "deep": ["b.txt"]}, "model/deep/b.txt", []]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        *(("missing", "cannot be read"), ("empty", "no file is in it"), ("linked", "'out' in it is a link")),
+        *(("pipe", "not a regular file or a folder"), ("piped", "'pipe' in it is no regular file")),
+        ("many", "more than 3 files or"),
+    ],
+)
+def test_a_file_that_cannot_be_shown_is_refused(
+    tier: Tier, tmp_path: Path, name: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "MOST_FILES", 3)
+    for folder in ("empty", "linked", "piped", "many"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "linked/out").symlink_to("/etc")
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "piped/pipe")
+    for number in range(4):
+        (tmp_path / f"many/{number}").touch()
     with pytest.raises(UnsupportedConfigError, match=f"the file MODEL=.*{name} .*{why}"):
         run(once(ProcessConfig(tier=tier, files={"MODEL": str(tmp_path / name)}), READS))
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sandboxes import SandboxConfig, SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.host.tree import members
 from sandboxes.remote.e2b.provider import E2BProvider, E2BSandbox
 from sandboxes.remote.provider import Command, CommandResult, Machine, OnOutput, UnreachableError
 from sandboxes.remote.retry import Pauses
@@ -27,7 +28,8 @@ pytestmark = pytest.mark.timeout(60)
 SCRIPT = """
 import hashlib, os
 def digest(name):
-    with open(os.environ[name], "rb") as file:
+    variable, slash, below = name.partition("/")
+    with open(os.environ[variable] + slash + below, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 def allowed(do, *arguments):
     try:
@@ -39,6 +41,8 @@ def evaluate(output):
     a, folder = os.environ["A"], os.path.dirname(os.environ["A"])
     assert {name: digest(name) for name in EXPECTED} == EXPECTED
     assert not allowed(open, a, "ab") and not allowed(open, folder + "/new", "w")
+    assert sorted(os.listdir(os.environ["D"])) == ["a.txt", "deep"]
+    assert not allowed(open, os.environ["D"] + "/deep/new", "w") and not allowed(os.remove, os.environ["D"] + "/a.txt")
     assert not allowed(os.remove, a) and not allowed(os.chmod, a, 0o777) and not allowed(os.rename, a, folder + "/b")
     return len(output)
 """
@@ -46,16 +50,20 @@ def evaluate(output):
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """Two of the same name, one of them in pieces, and an empty one of an odd name."""
+    """Two of the same name, one of them in pieces, an empty one of an odd name, and a folder."""
     contents = {"x/data.bin": os.urandom(PIECE + 1), "y/data.bin": b"\x00\xff\r\n", "z/ \u00e9;$(id).txt": b""}
     for path, content in contents.items():
         (tmp_path / path).parent.mkdir()
         (tmp_path / path).write_bytes(content)
-    return {name: str(tmp_path / path) for name, path in zip("ABC", contents, strict=True)}
+    (tmp_path / "d/deep").mkdir(parents=True)
+    (tmp_path / "d/a.txt").write_text("a")
+    (tmp_path / "d/deep/\u00e9 b.bin").write_bytes(os.urandom(PIECE + 1))
+    return {name: str(tmp_path / path) for name, path in zip("ABCD", [*contents, "d"], strict=True)}
 
 
 def script(files: dict[str, str]) -> str:
-    digests = {name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for name, path in files.items()}
+    every = [member for name, path in files.items() for member in members(name, path)]
+    digests = {name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for name, path in every}
     return f"EXPECTED = {digests}\n{SCRIPT}"
 
 
@@ -106,7 +114,10 @@ def changed(do):
 def evaluate(x):
     a = os.environ["A"]
     tried = [lambda: open(a, "a"), lambda: os.rename(a, a + "b"), lambda: os.remove(a)] if x == "change" else []
-    return [os.path.basename(a), open(a).read(), *(change for do in tried for change in changed(do))]
+    b = os.environ["B"]
+    tried += [lambda: open(b + "/deep/new", "w"), lambda: os.remove(b + "/deep/b")] if tried else []
+    below = [open(b + "/deep/b").read(), *os.listdir(b)]
+    return [os.path.basename(a), open(a).read(), *below, *(change for do in tried for change in changed(do))]
 """
 
 
@@ -119,12 +130,16 @@ def test_every_kind_of_machine_shows_them(way: Way) -> None:
         place = Path(above, "files", "A")
         place.parent.mkdir()
         place.write_text("content")
-        found = ask(READS, rows("read", "again"), "call", way, files={"A": str(place)})
-        assert found.values == [["A", "content"]] * 2, found.executions
+        folder = place.with_name("B")
+        (folder / "deep").mkdir(parents=True)
+        (folder / "deep" / "b").write_text("below")
+        files = {"A": str(place), "B": str(folder)}
+        found = ask(READS, rows("read", "again"), "call", way, files=files)
+        assert found.values == [["A", "content", "below", "deep"]] * 2, found.executions
         assert found.listener.greeting
         if {"mounts", "landlock", "uid"} & set(found.listener.greeting.protects):
-            found = ask(READS, rows("change", "read"), "call", way, files={"A": str(place)})
-            assert found.values == [["A", "content"]] * 2, found.executions
+            found = ask(READS, rows("change", "read"), "call", way, files=files)
+            assert found.values == [["A", "content", "below", "deep"]] * 2, found.executions
 
 
 def endless(folder: Path) -> Path:
@@ -145,7 +160,8 @@ def huge(folder: Path) -> Path:
 
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "missing": (lambda folder: folder / "none", r"No such file or directory\); check the path"),
-    "a folder": (lambda folder: folder, r"cannot be read \(Is a directory\)"),
+    "an empty folder": (lambda folder: folder, r"cannot be read \(no file is in it\)"),
+    "a folder with a link": (lambda folder: endless(folder).parent, r"cannot be read \('link' in it is a link"),
     "endless": (endless, "is not a regular file"),
     "a pipe": (waiting, "is not a regular file"),
     "no path": (lambda folder: folder / "a\0b", r"a\\x00b' cannot be read"),

@@ -107,9 +107,10 @@ async def test_what_passes_by_itself_is_not_noticed(modal_server: Server, do: st
 
 async def test_a_cancelled_creation_is_found_again(modal_server: Server) -> None:
     async with opened(modal_server) as provider:
-        modal_server.fault("create", "late:1")
+        modal_server.fault("create", "late:60")
         creating = asyncio.create_task(provider.create(order("one")))
-        await asyncio.sleep(0.5)
+        while not modal_server.state().machines:  # pytest's own limit is the end of this
+            await asyncio.sleep(0.05)
         creating.cancel()
         with pytest.raises(asyncio.CancelledError):
             await creating

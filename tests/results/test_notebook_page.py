@@ -116,7 +116,7 @@ def test_a_page_is_small_whatever_the_data(tmp_path: Path) -> None:
 
 def test_without_a_direction_the_line_to_add_is_named(tmp_path: Path) -> None:
     text = "".join(page(run(tmp_path, [{"output": 1, "reference": "a"}], header="")).text)
-    assert "The first rows" in text
+    assert "The lowest scores (assumed: higher is better)" in text
     assert 'direction = "maximize" or "minimize" in the script\'s output config' in text
 
 

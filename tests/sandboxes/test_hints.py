@@ -198,7 +198,7 @@ def test_deno_names_the_way_for_each(tmp_path: Path) -> None:
         "global.x": "write globalThis",
         "document.title": "there is no page",
         "(() => { throw new Error('OPENAI_API_KEY is not set') })()": "make `OPENAI_API_KEY` a parameter of its",
-        "import('./helper' + '.ts')": "by a name that is written there",
+        "import('./helper' + '.ts')": "`import` or the header's `files` names it",
     }
     source = "const eachOf: any = [" + ", ".join(f"async () => {body}" for body in tries) + "];\n"
     source += "export const evaluate = ({ output }: any) => eachOf[output]();\n"

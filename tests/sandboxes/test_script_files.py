@@ -58,7 +58,7 @@ def values(executions: list[Execution]) -> list[object]:
 FOUR_FILES = (("helper_.py", "from words import WORDS\n" + NORM), *FILES[1:])
 
 
-@pytest.mark.parametrize("backend", PYTHON, ids=lambda backend: backend.id)
+@pytest.mark.parametrize("chosen", PYTHON, ids=lambda one: one.id, indirect=True)
 def test_a_script_in_four_files_gives_what_one_file_gives(backend: Backend) -> None:
     batch = calls(3, output=" A ")
     one = values(evaluate(backend, script(backend, ONE), batch))
@@ -66,7 +66,7 @@ def test_a_script_in_four_files_gives_what_one_file_gives(backend: Backend) -> N
     assert one[0] == ["a", ["a", "b"], ["a", "b"], ["words.txt"], False, 1]
 
 
-@pytest.mark.parametrize("backend", PYTHON, ids=lambda backend: backend.id)
+@pytest.mark.parametrize("chosen", PYTHON, ids=lambda one: one.id, indirect=True)
 def test_a_traceback_shows_the_file_s_own_name_and_lines(backend: Backend) -> None:
     (execution,) = evaluate(backend, script(backend, FOUR, *FOUR_FILES), calls(1, output="fail"))
     assert execution.error is not None
@@ -75,7 +75,7 @@ def test_a_traceback_shows_the_file_s_own_name_and_lines(backend: Backend) -> No
     assert execution.error.traceback.count("File ") == 2
 
 
-@pytest.mark.parametrize("backend", PYTHON[:4:3], ids=lambda backend: backend.id)
+@pytest.mark.parametrize("chosen", PYTHON[:4:3], ids=lambda one: one.id, indirect=True)
 def test_names_of_python_s_own_modules_and_of_ours_hide_nothing(backend: Backend) -> None:
     files = [(f"{name}.py", "VALUE = 'own'\n") for name in ("json", "harness", "guest_harness", "app", "evaluator_")]
     source = (
@@ -88,7 +88,7 @@ def test_names_of_python_s_own_modules_and_of_ours_hide_nothing(backend: Backend
     assert values(evaluate(backend, own, calls(1, output=""))) == [["own", "evaluator_"]]
 
 
-@pytest.mark.parametrize("backend", PYTHON[:4:3], ids=lambda backend: backend.id)
+@pytest.mark.parametrize("chosen", PYTHON[:4:3], ids=lambda one: one.id, indirect=True)
 def test_a_loop_of_imports_ends_as_in_python(backend: Backend) -> None:
     files = (("one.py", "import two\nVALUE = 1\n"), ("two.py", "import one\nVALUE = 2\n"))
     source = "import one, two\ndef evaluate(output): return one.VALUE + two.VALUE + two.one.VALUE\n"
@@ -99,7 +99,7 @@ def test_a_loop_of_imports_ends_as_in_python(backend: Backend) -> None:
     assert execution.error.type == "ImportError"
 
 
-@pytest.mark.parametrize("backend", PYTHON[:4:3], ids=lambda backend: backend.id)
+@pytest.mark.parametrize("chosen", PYTHON[:4:3], ids=lambda one: one.id, indirect=True)
 def test_the_files_are_there_to_be_read_and_for_nothing_else(backend: Backend) -> None:
     source = """
 def tried(call):
@@ -121,7 +121,7 @@ def evaluate(output):
     assert value == ["a", "refused", "refused", "refused", "a"]
 
 
-@pytest.mark.parametrize("backend", PYTHON[3:5], ids=lambda backend: backend.id)
+@pytest.mark.parametrize("chosen", PYTHON[3:5], ids=lambda one: one.id, indirect=True)
 def test_what_a_file_reaches_counts_as_what_the_script_reaches(backend: Backend) -> None:
     from sandboxes.reach import reach
 

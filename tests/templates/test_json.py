@@ -13,11 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner import evaluate
+from runner import InputMapping, evaluate
+from runner.engine.scoring.overview import outcome_words
+from runner.engine.scoring.summary import EXTRACTION_MARK
 from templates.json_difference.evaluator import evaluate as json_difference
 from templates.json_distance_strict.evaluator import evaluate as json_distance_strict
 from templates.json_similarity.evaluator import evaluate as json_similarity
+from templates.parts.json_text import find_json
 from templates.parts.levenshtein import similarity
+from templates.tool_calls.evaluator import evaluate as tool_calls
 from tests.templates.scoring import DENO, LIMITS, PLACES, Place, agrees, lines, need, recipe_cases, score
 
 pytestmark = pytest.mark.rotating("templates", "templates")
@@ -310,3 +314,97 @@ def test_typescript_takes_any_depth() -> None:
     a, b = "[" * 100_000 + "1" + "]" * 100_000, "[" * 100_000 + "2" + "]" * 100_000
     for name in ("json-distance", "json-distance-strict"):
         assert [r.score for r in score(name, DENO, [{"output": a, "reference": b}])] == [1]
+
+
+# extract
+
+PIECES = (
+    """
+{"a": 1}|{}|[1]|[1, 2.5e3]|[["x"], 2]|[[1], [2]]|```json\n|\n```|~~~|\n|"|{|[|]|}| "q\" }" |{x}|[note]|As
+|\frac{1}{2}|{"b": [{"c": "]"}]}|[2024-05-01]|\r\n|é😀|\n```json\n{"a": 2}\n```\n|\n~~~\n[1]\n~~~\n
+""".strip()
+    .replace("\\n", "\n")
+    .replace("\\r", "\r")
+    .split("|")
+)
+
+
+def mixed(count: int) -> list[str]:
+    """Texts of prose, fences and JSON, whole and broken."""
+    chance = random.Random(count)
+    return ["".join(chance.choices(PIECES, k=chance.randrange(1, 9))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("extract", ["whole", "fence", "first", "last"])
+def test_both_languages_take_the_same_json_out_of_a_text(extract: str) -> None:
+    rows = [{"output": text, "reference": {"a": 1}} for text in mixed(400)]
+    found = [
+        [(r.label, r.score, r.explanation) for r in score("json-distance-strict", place, rows, extract=extract)]
+        for place in PLACES[::2]
+    ]
+    assert found[0] == found[1]
+    taken = [said for _, _, said in found[0] if said and said.endswith(EXTRACTION_MARK)]
+    assert bool(taken) == (extract != "whole")
+
+
+def test_the_summary_counts_the_rows_whose_json_was_taken_out() -> None:
+    rows = [{"output": text, "reference": "{}"} for text in ("{}", "```\n{}\n```", "It is {}.", "It is:\n~~~\n{}\n~~~")]
+    counts = {
+        how: evaluate("json-similarity", rows, sandbox="wasm", mapping=InputMapping(literals={"extract": how})).summary
+        for how in ("whole", "fence", "first")
+    }
+    assert {how: (one.extracted, one.mean) for how, one in counts.items()} == {
+        "whole": (0, 0.25),
+        "fence": (2, 0.75),
+        "first": (3, 1.0),
+    }
+    assert "JSON taken out of a fence or prose in 3 rows" in outcome_words(counts["first"])
+
+
+def test_a_long_text_of_brackets_takes_no_time_that_grows_with_its_square() -> None:
+    for text in ("[" * 200_000, "{" * 200_000, '["' * 100_000, "[1," * 70_000, "```\n" * 50_000):
+        for how in ("fence", "first", "last"):
+            find_json(text, how)
+
+
+# tool-calls
+
+
+@pytest.mark.parametrize("order", ["any", "same"])
+def test_both_languages_score_the_same_calls_alike(order: str) -> None:
+    chance = random.Random(7)
+
+    def calls() -> list[dict[str, Any]]:
+        values: list[Any] = [1, 1.0, True, "a", None, [1, {"x": 2}], {"x": [False]}]
+        names = [chance.choice(["search", "book", "pay"]) for _ in range(chance.randrange(5))]
+        return [
+            {"name": name, "args": {key: chance.choice(values) for key in "abc" if chance.random() < 0.7}}
+            for name in names
+        ]
+
+    rows = [{"output": calls(), "reference": calls()} for _ in range(200)]
+    found = [
+        [(r.label, r.score, r.explanation) for r in score("tool-calls", place, rows, order=order)]
+        for place in PLACES[::2]
+    ]
+    assert found[0] == found[1]
+    assert {label for label, _, _ in found[0]} >= {"match", "missing", "extra", "arguments", "wrong_tool"}
+
+
+def test_any_order_never_scores_less_than_the_same_order() -> None:
+    chance = random.Random(3)
+    for _ in range(500):
+        sides = [
+            [{"name": chance.choice("ab"), "args": {"x": chance.randrange(3)}} for _ in range(chance.randrange(4))]
+            for _ in range(2)
+        ]
+        free, strict = (tool_calls(sides[0], sides[1], order=order)["score"] for order in ("any", "same"))
+        assert isinstance(free, float)
+        assert isinstance(strict, float)
+        assert 0 <= strict <= free <= 1
+
+
+def test_calls_of_real_rows_that_match_are_those_whose_json_does_not_differ(shared: Path) -> None:
+    for row in lines(shared / DATASETS[0])[:200]:
+        same = json_distance_strict(row["reference"], row["output"])["score"] == 0
+        assert (tool_calls(row["output"], row["reference"], order="same")["label"] == "match") == same, row["id"]

@@ -19,7 +19,13 @@ def test_the_page_is_up_to_date() -> None:
 def test_each_template_has_one_section() -> None:
     sections = re.findall(r"^<!-- template (\S+) -->$", PAGE, re.M)
     assert sorted(sections) == sorted(templates.names())
-    assert PAGE.count("<!-- end -->") == len(sections) + 2
+    assert PAGE.count("<!-- end -->") == len(sections) + 3
+
+
+def test_each_purpose_leads_to_one_template() -> None:
+    assert set(templates.PURPOSES.values()) <= set(templates.names())
+    assert len({*templates.PURPOSES.values()}) == len(templates.PURPOSES)
+    assert PAGE.index("<!-- purposes -->") < PAGE.index("## Where sources disagree")
 
 
 @pytest.mark.rotating("long tests", "templates")

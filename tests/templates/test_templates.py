@@ -101,7 +101,7 @@ def test_each_is_documented_and_found_by_either_spelling(name: str) -> None:
 def test_json_distance_is_minimised_from_zero() -> None:
     script = find_evaluator("json-distance")
     assert script.outputs == {"": Continuous(lower_bound=0, direction="minimize")}
-    assert [p.name for p in script.parameters] == ["output", "reference"]
+    assert [p.name for p in script.parameters] == ["output", "reference", "extract"]
     assert not script.packages
 
 

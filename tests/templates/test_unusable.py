@@ -14,19 +14,27 @@ from templates.json_difference.evaluator import evaluate as json_difference
 from templates.json_distance.evaluator import evaluate as json_distance
 from templates.json_distance_strict.evaluator import evaluate as json_distance_strict
 from templates.json_similarity.evaluator import evaluate as json_similarity
-from templates.parts.json_text import strip_fence
+from templates.parts.json_text import find_json
 from tests.templates.scoring import DENO, score
 
 RIGHT = {"a": 1, "b": [2, 3]}
 FENCED = f"```json\n{json.dumps(RIGHT)}\n```"
-UNUSABLE = ["I cannot tell.", "", " \n", json.dumps(RIGHT)[:9], f"Here:\n{FENCED}", f"{FENCED}\n{FENCED}", "{'a': 1}"]
+UNUSABLE = [
+    "I cannot tell.",
+    "",
+    " \n",
+    json.dumps(RIGHT)[:9],
+    f"Here: {json.dumps(RIGHT)}.",
+    f"{FENCED}\n{FENCED}",
+    "{'a': 1}",
+]
 COMPARE: dict[str, Callable[[Any, Any], dict[str, object]]] = {
     "json-distance": json_distance,
     "json-distance-strict": lambda output, reference: json_distance_strict(reference, output),
     "json-difference": json_difference,
     "json-similarity": json_similarity,
 }
-BEGINNING = "| template | output in a fence |"
+BEGINNING = "| template | JSON in a fence, perhaps with prose around |"
 
 
 def table() -> dict[str, list[str]]:
@@ -46,7 +54,7 @@ def told(result: dict[str, object]) -> str:
 @pytest.mark.parametrize("name", COMPARE)
 def test_the_table_holds(name: str) -> None:
     compare, (fence, output, reference) = COMPARE[name], table()[name]
-    assert told(compare(FENCED, RIGHT)) == fence
+    assert told(compare(FENCED, RIGHT)) == told(compare(f"Here:\n{FENCED}\nRight?", RIGHT)) == fence
     assert {told(compare(text, RIGHT)) for text in UNUSABLE} == {output}
     broken = [text for text in UNUSABLE if name.startswith("json-distance") or text[:1] == "{"]
     assert {told(compare(RIGHT, text)) for text in broken} == {reference}
@@ -69,7 +77,8 @@ FENCES = [
     ("\n  ~~~~ json5\t\n 1\n\t~~~~ \r\n", " 1"),
     ("```json\r\n1\r\n```", "1\r"),
     ("```\n```", ""),
-    ("```\n```\n1\n```\n```", "```\n1\n```"),
+    ("```\n```\n1\n```\n```", None),
+    ("a\n```\n{1}\n```\nb", "{1}"),
     ("```json\n1\n````", None),
     ("````json\n1\n```", None),
     ("```json\n1\n~~~", None),
@@ -89,7 +98,7 @@ FENCES = [
 
 @pytest.mark.parametrize(("text", "inside"), FENCES, ids=range(len(FENCES)))
 def test_what_a_fence_is(text: str, inside: str | None) -> None:
-    assert strip_fence(text) == (text if inside is None else inside)
+    assert find_json(text, "fence") == (text if inside is None else inside)
 
 
 def test_a_fence_is_the_same_in_typescript() -> None:

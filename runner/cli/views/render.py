@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO
 
 from rich import box
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.core.text import rows_of
+from runner.engine.scoring import overview
 from runner.engine.scoring.gates import figure, gate_words, missing_rows
 from runner.engine.scoring.overview import aggregates, figures
 from runner.engine.scoring.shown_rows import ShownRow, safe
@@ -123,6 +124,8 @@ def summary_view(summary: Summary) -> RenderableType:
     if summary.cached is not None:
         of = summary.rows * summary.repeat
         rows.append(("cached", text(f"{summary.cached:,} of {of:,} scores are of earlier runs")))
+    if summary.extracted:
+        rows.append(("json", text(overview.extracted_words(summary))))
     if summary.failed or summary.lost:
         rows.append(("left out", text(f"{missing_rows(summary)}: in neither the mean nor any other score", "red")))
     for name, stats in (summary.outputs or {"": summary}).items():
@@ -138,6 +141,18 @@ def summary_view(summary: Summary) -> RenderableType:
         rate = f", {summary.rows_per_second:,.0f} rows/s" if summary.rows_per_second else ""
         rows.append(("time", Text(f"{summary.seconds:,.1f} s{rate}")))
     return facts(rows)
+
+
+def overview_view(summaries: Mapping[str, Summary]) -> RenderableType:
+    """Return a table of several runs, one line each."""
+    made = table(*overview.OVERVIEW)
+    for column in made.columns[1:5]:
+        column.justify = "right"
+    styles = {"failed": "bold red", "not judged": "yellow", "passed": "green"}
+    for row in overview.overview(summaries):
+        name, *figures_, gate = row.words()
+        made.add_row(text(name), *map(Text, figures_), Text(gate, style=styles.get(gate, "")))
+    return made
 
 
 def gate_line(result: GateResult, of: str = "") -> Text:

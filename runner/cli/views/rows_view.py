@@ -15,7 +15,7 @@ from runner.cli.views.render import outcome, passed_style
 from runner.core.text import printable, rows_of
 from runner.core.types import Evaluator
 from runner.engine.scoring.gates import figure
-from runner.engine.scoring.shown_rows import ShownRow, ShownRows
+from runner.engine.scoring.shown_rows import ShownRow, ShownRows, assumed_direction
 from runner.engine.scoring.summary import Summary
 from runner.inputs.evaluators.column_suggestions import is_lower_better
 from runner.inputs.evaluators.header import COMMENTS
@@ -78,7 +78,7 @@ def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
     mark = COMMENTS[evaluator.language]
     name, config = next(iter(evaluator.outputs.items()), ("", None))
     table = f"outputs.{name}" if name else "output"
-    lower = any(map(is_lower_better, (name, evaluator.called, *([] if name else [evaluator.name]))))
+    lower = assumed_direction(evaluator) == "minimize"
     if summary.count:
         kind = "continuous" if config is None else config.kind
         line = f'{table} = {{kind = "{kind}", direction = "{"minimize" if lower else "maximize"}"}}'
@@ -90,7 +90,8 @@ def direction_hint(evaluator: Evaluator, summary: Summary) -> Text:
         scores = [f"{json.dumps(one)} = {int(n == 0 and (lower or _rank(one) < 2))}" for n, one in enumerate(labels)]
         line = f'{table} = {{kind = "categorical", labels = {{{", ".join(scores)}}}}}'
         either = ", with 1 for the label that is good, and 0 for one that is bad" if lower or _rank(labels[0]) else ""
-    why = "Which scores are the worst is not known." if summary.count else "Which labels are the worst is not known."
+    assumed = f"{'Lower' if lower else 'Higher'} is assumed to be better; gates and verdicts need to know."
+    why = assumed if summary.count else "Which labels are the worst is not known."
     where = "below [tool.evalcell] in its header" if config is not None else "in a header"
     words = f"{why} Say it in the script, {where}{either}:"
     lines = [f"{mark} {line}"]

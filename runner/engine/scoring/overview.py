@@ -42,6 +42,44 @@ def nothing_scored(summary: Summary) -> str:
     return f"nothing was scored; {first.kind} in {rows_of(first.count)}, {row}: {first.message}"
 
 
+class OverviewRow(NamedTuple):
+    """One output of one of several runs, in short."""
+
+    evaluator: str
+    rows: int
+    scored: int
+    """Those with a score for this output."""
+    mean: float | None
+    ci_low: float | None
+    ci_high: float | None
+    failed: int
+    """Rows that failed or were lost."""
+    gate: str | None
+    """The verdict of the run's gates; None without any."""
+
+    def words(self) -> list[str]:
+        """Return the cells of a table, under `OVERVIEW`."""
+        whole = self.ci_low is not None and self.ci_high is not None
+        interval = f"{figure(self.ci_low)} to {figure(self.ci_high)}" if whole else ""  # type: ignore[arg-type]
+        mean = "" if self.mean is None else figure(self.mean)
+        return [self.evaluator, f"{self.scored:,}", mean, interval, f"{self.failed:,}", self.gate or ""]
+
+
+OVERVIEW = ("evaluator", "n", "mean", "95% interval", "failed", "gate")
+
+
+def overview(summaries: Mapping[str, Summary]) -> list[OverviewRow]:
+    """Return several runs side by side, by their names."""
+    found = []
+    for run, summary in summaries.items():
+        gates = {result.verdict for result in summary.gates}
+        gate = "failed" if "failed" in gates else "not judged" if "unjudged" in gates else "passed" if gates else None
+        for name, stats in outputs(summary).items():
+            figures_ = (stats.count, stats.mean, stats.ci_low, stats.ci_high, summary.failed + summary.lost, gate)
+            found.append(OverviewRow(f"{run}.{name}" if name else run, summary.rows, *figures_))
+    return found
+
+
 def outcome_counts(summary: Summary) -> dict[str, int]:
     """Return the rows by outcome."""
     return {
@@ -57,7 +95,12 @@ def outcome_words(summary: Summary) -> str:
     counts = outcome_counts(summary)
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name == "scored")
     speed = "" if summary.seconds is None else f" in {summary.seconds:,.1f} s"
-    return f"{summary.rows:,} rows{speed}: {words}"
+    return f"{summary.rows:,} rows{speed}: {words}{'; ' * bool(summary.extracted)}{extracted_words(summary)}"
+
+
+def extracted_words(summary: Summary) -> str:
+    """Return how many rows had their JSON in a fence or in prose; empty for none."""
+    return f"JSON taken out of a fence or prose in {rows_of(summary.extracted)}" if summary.extracted else ""
 
 
 def errors(summary: Summary) -> Iterator[str]:

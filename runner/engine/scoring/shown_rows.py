@@ -10,7 +10,7 @@ from pydantic import Field
 
 from runner.core.settings import WORST
 from runner.core.text import printable, shown_json
-from runner.core.types import ErrorKind, Evaluator, Finite, Outcome, Result, Show
+from runner.core.types import Direction, ErrorKind, Evaluator, Finite, Outcome, Result, Show
 from runner.engine.scoring.diff import JsonDifference, json_differences
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.summary import passes
@@ -65,6 +65,8 @@ class ShownRows(Record):
     """False if they are just the first rows: some are scored, and the output config has no direction."""
     directed: bool = False
     """True if the output config says which scores are better."""
+    assumed: Direction | None = None
+    """Where it does not: the direction by which these rows are ranked. Gates and verdicts take none for granted."""
     rows: tuple[ShownRow, ...] = ()
 
     @property
@@ -72,6 +74,10 @@ class ShownRows(Record):
         """Which rows these are."""
         if self.show == "worst" and self.rows and self.rows[0].outcome != "scored":
             return _TITLES["abstained" if self.rows[0].outcome == "abstained" else "failed"]
+        if self.assumed is not None and self.show in ("worst", "scored", "best"):
+            low = (self.assumed == "maximize") != (self.show == "best")
+            better = "higher" if self.assumed == "maximize" else "lower"
+            return f"The {'lowest' if low else 'highest'} scores (assumed: {better} is better)"
         first = not self.ranked or (self.show == "best" and not self.directed)
         return "The first rows" if first else _TITLES[self.show]
 
@@ -87,8 +93,9 @@ class Worst:
     """
     Finds the rows to show among all results.
 
-    `worst` is the worst scores by the output config's direction, then the first rows that failed, then those that
-    abstained; of many rows an eighth is left for each of these. `scored` is the worst scores alone, `best` the best.
+    `worst` is the worst scores by the output config's direction, or by one that is assumed, then the first rows that
+    failed, then those that abstained; of many rows an eighth is left for each of these. `scored` is the worst scores
+    alone, `best` the best.
     `failed` and `abstained` are the first such rows.
     """
 
@@ -97,7 +104,8 @@ class Worst:
         self._parameters = evaluator.parameters if evaluator else ()
         self._keep = keep
         self._show = show
-        direction = "none" if self._config is None else self._config.direction
+        self._assumed = assumed_direction(evaluator) if evaluator else "none"
+        direction = self._config.direction if self._directed and self._config else self._assumed
         self._sign = {"maximize": 1.0, "minimize": -1.0, "none": 0.0}[direction] * (-1.0 if show == "best" else 1.0)
         """What makes the scores to be shown first the lowest; 0 if there are none such."""
         self._rows: tuple[list[tuple[tuple[int, float, int], ShownRow]], ...] = ([], [], [])
@@ -152,7 +160,8 @@ class Worst:
     def rows(self, labels: Iterable[str] = ()) -> ShownRows:
         """Return the rows so far, those to look at first before others. `labels` are shown beside them."""
         scored, failed, abstained = self._rows
-        ranked = self._directed or not (self._show in ("worst", "scored") and scored)
+        assumed = None if self._directed or all(row.score is None for _, row in scored) else self._assumed
+        ranked = self._directed or assumed is not None or not (self._show in ("worst", "scored") and scored)
         place = self._keep - sum(min(self._keep // _SHARE, len(rows)) for rows in (failed, abstained))
         most = self._keep - min(self._keep // _SHARE, len(abstained)) - len(scored[:place])
         rows = [*scored[:place], *failed[:most], *abstained]
@@ -162,7 +171,7 @@ class Worst:
             row if row.label == word else row.model_copy(update={"label": word})
             for row, word in zip(some, words, strict=False)
         )
-        return ShownRows(show=self._show, ranked=ranked, directed=self._directed, rows=shown)
+        return ShownRows(show=self._show, ranked=ranked, directed=self._directed, assumed=assumed, rows=shown)
 
     @property
     def _directed(self) -> bool:
@@ -197,6 +206,17 @@ class Worst:
         others = [name for name in given if name != first]
         second = "reference" if "reference" in others else next(iter(others), None)
         return {name: given[name] for name in (first, second) if name is not None}
+
+
+def assumed_direction(evaluator: Evaluator) -> Direction:
+    """
+    Return which scores are taken for better where nothing says it: the higher, but for a name such as `wer` or `loss`.
+    """
+    from runner.inputs.evaluators.column_suggestions import is_lower_better  # here: most scripts declare it
+
+    name = next(iter(evaluator.outputs), "")
+    names = (name, evaluator.called, *([] if name else [evaluator.name]))
+    return "minimize" if any(map(is_lower_better, names)) else "maximize"
 
 
 def own_names(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from runner.engine.scoring.histogram import Histogram
 from runner.engine.scoring.interval import wilson
 from sandboxes.record import Record
 
+EXTRACTION_MARK = " (JSON taken out of the text)"
+"""How an explanation ends where a template took the JSON out of a fence or prose."""
+
 
 class Stats(Record):
     """
@@ -118,6 +121,8 @@ class Summary(Figures, Stats, Counts):
     """Rows whose results differ from each other. None where each row has one."""
     unstable_rate: float | None = None
     """Their share of all rows."""
+    extracted: int = 0
+    """Rows whose JSON stood in a fence or in prose, and was taken out of it: templates say so, by their `extract`."""
     cached: int | None = None
     """Results that were taken from the score cache. None without it."""
     gates: tuple[GateResult, ...] = ()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from runner.core.types import Continuous, ErrorKind, Finite, Outcome, OutputConfig, Result, config_of
 from runner.engine.scoring.histogram import Histogram, histogram
 from runner.engine.scoring.interval import Interval, wilson
-from runner.engine.scoring.summary import ErrorCount, Stats, Summary, passes
+from runner.engine.scoring.summary import EXTRACTION_MARK, ErrorCount, Stats, Summary, passes
 from sandboxes.record import Record
 
 _LABELS = 100  # distinct labels counted by name; a script may make a new one each row
@@ -156,6 +156,7 @@ class TallySums(Record):
     errors: tuple[ErrorCount, ...]
     """In the order of their first rows."""
     outputs: dict[str, OutputSums]
+    extracted: int = 0
 
 
 Labels = Callable[[str], Iterable[str]]
@@ -173,6 +174,7 @@ class Tally:
 
     def __init__(self, outputs: Mapping[str, OutputConfig] | None = None) -> None:
         self._outcomes: Counter[Outcome] = Counter()
+        self._extracted = 0
         self._errors: dict[ErrorKind, tuple[int, str, str]] = {}
         configs: Mapping[str, OutputConfig | None] = outputs or {"": None}
         self._configs = configs
@@ -187,6 +189,7 @@ class Tally:
         if self._seen is None:
             self._seen = result
         self._outcomes[result.outcome] += 1
+        self._extracted += result.explanation is not None and result.explanation.endswith(EXTRACTION_MARK)
         if result.error is not None:
             kind = result.error.kind
             count, example, message = self._errors.get(kind, (0, result.id, result.error.message))
@@ -225,6 +228,7 @@ class Tally:
             failed=self._outcomes["failed"],
             lost=self._outcomes["lost"],
             outputs={name: found for name, found in stats.items() if name},
+            extracted=self._extracted,
             errors=tuple(
                 ErrorCount(kind=kind, count=count, example=example, message=message)
                 for kind, (count, example, message) in errors
@@ -248,6 +252,7 @@ class Tally:
                 for kind, (count, example, message) in self._errors.items()
             ),
             outputs={name: output.sums() for name, output in self._outputs.items()},
+            extracted=self._extracted,
         )
 
     def join(self, later: TallySums, labels: Labels) -> None:
@@ -265,6 +270,7 @@ class Tally:
         if self._seen is None and later.about is not None:
             self._seen = _About(*later.about)
         self._outcomes.update(later.outcomes)
+        self._extracted += later.extracted
         for error in later.errors:
             count, example, message = self._errors.get(error.kind, (0, error.example, error.message))
             self._errors[error.kind] = (count + error.count, example, message)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from runner.core.errors import MappingError
-from runner.core.text import list_names
+from runner.core.text import describe, list_names
 from runner.core.types import Case, Evaluator
 from runner.inputs.datasets.required_columns import Cases, look, of_row, row_keys_of
 from runner.inputs.datasets.shapes import best_of
@@ -198,7 +198,7 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
         return []
     if not values:
         return []
-    shapes = [*_shapes(evaluator, values)]
+    shapes = [*_shapes(evaluator, values), *_numbers(evaluator, values)]
     own = re.compile(rf"\b(?:{'|'.join(map(re.escape, values))})\.(\w+)")
     looks = any(mark in evaluator.source for mark in ('["', "['", "attr(", ".get("))
     looks = looks or any(not hasattr(str, attr) for attr in own.findall(evaluator.source))
@@ -222,6 +222,21 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
                 step = f"; for the best of several {first}add `{best_of(evaluator, p, p)}` to the script, and run that"
             notes.append(f"`{p}` is {kind} in the first row, and the script asks it for {use}, as none has{step}")
     return notes
+
+
+def _numbers(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
+    """That a text is compared with a number: to Python no text equals one."""
+    numbers = {p: value for p, value in values.items() if type(value) in (int, float)}
+    for p, value in values.items():
+        if not isinstance(value, str) or not re.fullmatch(r"\s*[-+]?\d+(\.\d+)?\s*", value):
+            continue
+        for other, number in numbers.items():
+            pairs = "|".join(rf"\b{a}\s*[=!]=\s*{b}\b(?!\s*[.(\[])" for a, b in ((p, other), (other, p)))
+            if re.search(pairs, evaluator.source) and not re.search(rf"\b{p}\s*=[^=]", evaluator.source):
+                yield (
+                    f"`{p}` is the text {describe(value, 20)} in the first row, and `{other}` the number {number}: to "
+                    f"Python no text equals a number; compare `float({p})` in the script, or put the file right"
+                )
 
 
 def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:

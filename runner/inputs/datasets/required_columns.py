@@ -171,6 +171,7 @@ def _error(
         dict(zip(optional, optional, strict=True)), [column for column in free if column not in likely.values()]
     )
     every = dict.fromkeys(parameters, PLACEHOLDER)
+    likely |= _other_way(own, {**binding.needs(), **likely}, [p for p in sought if p not in likely and p not in paths])
     every |= {parameter: column_text(column) for parameter, column in likely.items()} | paths
     every |= _of_example(evaluator, [one for one in free if one not in likely.values()])
     why = _why(name, own, lacking, every, settings, binding.by_role)
@@ -215,6 +216,20 @@ def _error(
     why += f"; the script never reads {list_names(unread)}: any value will do" if unread else ""
     paths = _by_roles({p: path for p, path in every.items() if p not in values}, binding.by_role)
     return ColumnsError(why, paths, (*settings, *values))
+
+
+def _other_way(own: Sequence[str], bound: Mapping[str, str], left: Sequence[str]) -> dict[str, str]:
+    """
+    Return what to map where `output` has the right answer: beside a column such as `prediction`, and without another.
+    """
+    from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, is_answer, plain_name
+
+    answers = [one for one in own if plain_name(one) in ("output", "outputs")]
+    models = [one for one in own if plain_name(one) in OUTPUTS - REFERENCES and one not in answers]
+    lacking = [one for one in left if is_answer(one)]
+    if (len(answers), len(models), len(lacking)) != (1, 1, 1):
+        return {}
+    return {p: models[0] for p, column in bound.items() if column == answers[0]} | {lacking[0]: answers[0]}
 
 
 def _same_columns(likely: Mapping[str, str], free: Sequence[str]) -> str:

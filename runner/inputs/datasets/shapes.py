@@ -31,6 +31,12 @@ _SEVERAL = re.compile(
 """Names of parameters that have a value for each row."""
 _OF_TEXT = re.compile(r"(^|_)(s\d?|str\d?|string\d?|text\d?|word\d?|sentence\d?|seq\d?|a|b|x|y|chars?|source|target)$")
 """Names of parameters that are one text, be it gone through by its characters."""
+_PARTS = re.compile(
+    r"(^|_)(key_?words|terms|phrases|concepts|features|facts|tools|entities|items|topics|elements|names|aspects|points|"
+    r"sections|steps|fields|values|options|criteria|required|forbidden|keys|substrings|patterns|sources|ids|docs|"
+    r"documents|contexts|passages|chunks|ingredients|skills|tags)$"
+)
+"""Names of parameters of which a row has several, and each is a text."""
 _SEPARATED = re.compile(r"[^\s;|]+(\s?[;|]\s?[^\s;|]+)+")
 
 
@@ -63,11 +69,24 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     if listed_texts:
         listed_texts = [p for p in single if uses[p].how and _is_listed(single[p])]
         if not any(kind_of_list(one) for p in listed_texts for one in single[p] if isinstance(one, str)):
-            listed_texts = [p for p in single if uses[p].how and not _OF_TEXT.search(_plain(p))]
+            listed_texts = [
+                p for p in single if uses[p].how and (_is_meant(p, uses[p]) or not _is_one_text(p) or p in listed_texts)
+            ]
         columns = binding.needs()
         raise EvaluatorError(
             _of_cells(name, evaluator, listed_texts, single, [columns.get(p, p) for p in listed_texts])
         )
+    required = [one.name for one in evaluator.parameters if one.required or one.name in single]
+    named = [p for p in single if uses[p].how and (_PARTS.search(_plain(p)) or _SEVERAL.search(_plain(p)))]
+    for p, some in single.items():
+        use, others = uses[p], [other for one, other in uses.items() if one != p and one not in named]
+        texts = all(isinstance(one, str) for one in some) and not use.together and not use.may_be_text
+        through = p in named and use.how == "goes through" and all(one.how in ("counts", "") for one in others)
+        declared = use.how == "list" and not use.of_all and all(one.how != "list" for one in others)
+        of_rows = len(required) < 2 or bool(place_of_rows(module, evaluator.called, [p]))
+        if texts and not of_rows and (declared or through):
+            parts = {one: single[one] for one in single if one == p or one in named}
+            raise EvaluatorError(_of_parts(name, evaluator, p, parts))
     several = [p for p in single if uses[p].together and _SEVERAL.search(_plain(p))]
     misfits = [
         p
@@ -226,7 +245,8 @@ def _may_misfit(parameter: str, use: ListUse, some: Sequence[Any]) -> bool:
     """Whether the first row gives a reason to look at others."""
     if use.how == "list" or (use.how and not isinstance(some[0], str)) or _is_listed(some):
         return True
-    return (use.together or use.how == "goes through") and _SEVERAL.search(_plain(parameter)) is not None
+    named = _SEVERAL.search(_plain(parameter)) or _PARTS.search(_plain(parameter))
+    return (use.together or use.how == "goes through") and named is not None
 
 
 def _several_references(single: Mapping[str, list[Any]], uses: Mapping[str, ListUse]) -> str:
@@ -263,6 +283,13 @@ def _is_meant(parameter: str, use: ListUse) -> bool:
     return use.how == "list" or (use.how != "counts" and not _OF_TEXT.search(_plain(parameter)))
 
 
+def _is_one_text(parameter: str) -> bool:
+    """Whether a parameter is one text by its name, of which a part may be asked, as by `word in response`."""
+    from runner.inputs.evaluators.column_suggestions import INPUTS, OUTPUTS
+
+    return _OF_TEXT.search(_plain(parameter)) is not None or _plain(parameter) in OUTPUTS | INPUTS
+
+
 def _plain(name: str) -> str:
     from runner.inputs.evaluators.column_suggestions import plain_name
 
@@ -275,9 +302,8 @@ def _of_cells(
     """What to do where the cells of a table are texts of lists."""
     called = evaluator.called
     kinds = {p: {kind_of_list(one) if isinstance(one, str) else "" for one in values[p]} for p in texts}
-    first = next(
-        one for one in values[texts[0]] if isinstance(one, str) and (kind_of_list(one) or ";" in one or "|" in one)
-    )
+    every = [one for p in texts for one in values[p] if isinstance(one, str)]
+    first = next(one for one in every if kind_of_list(one) or _SEPARATED.fullmatch(one))
     text = (
         f"{name}: {list_names(texts)} {'is a text that looks' if len(texts) < 2 else 'are texts that look'} like a "
         f"list, such as {describe(first, 60)}, and {called} goes through it as a list, not through its characters"
@@ -291,8 +317,23 @@ def _of_cells(
         if kinds[p] & {"Python", "JSON"}:
             lines, made[p] = ["from ast import literal_eval"], f"literal_eval({p})"
         else:
-            made[p] = f'{p}.split("{";" if ";" in first else "|"}")'
+            mark = ";" if ";" in first else "|"
+            spaced = any(f"{mark} " in str(one) or f" {mark}" in str(one) for one in values[p])
+            made[p] = f'[one.strip() for one in {p}.split("{mark}")]' if spaced else f'{p}.split("{mark}")'
     return Message(f"{text}; {_lines(evaluator, lines, made)}")
+
+
+def _of_parts(name: str, evaluator: Evaluator, parameter: str, texts: Mapping[str, list[Any]]) -> str:
+    """What to do where parameters are lists of texts, and a row has one text for each."""
+    made = {}
+    for p, some in texts.items():
+        mark = next((mark for mark in (";", "|", ",") if any(mark in str(one) for one in some)), "")
+        made[p] = f'[one.strip() for one in {p}.split("{mark}")]' if mark else f"[{p}]"
+    return (
+        f"{name}: `{parameter}` is {describe(texts[parameter][0], 60)} in the first row, and {evaluator.called} goes "
+        "through it as a list, not through its characters: give a list in each row, or "
+        f"{_lines(evaluator, [], made)}"
+    )
 
 
 def _of_one(name: str, evaluator: Evaluator, misfits: list[str], lists: list[str], values: Mapping[str, Any]) -> str:

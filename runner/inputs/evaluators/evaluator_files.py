@@ -19,8 +19,10 @@ MAX_BYTES = 2 << 20
 _MAX_NAME = 200
 _MAX_DEPTH = 10
 _PART = re.compile(r"(?!\.\.?$)[^\x00-\x1f\x7f/\\:\ud800-\udfff]{1,100}")
-_PACKAGE = re.compile(r"""\b(?:from|import)\s*\(?\s*["'](?![./]|node:|data:|evalcell-)""")
-MODULES = (".py", ".ts", ".js", ".mjs", ".cjs")
+_PACKAGE = re.compile(r"""\b(?:from|import(?:\s+[\w$]+\s*=\s*require)?)\s*\(?\s*["'](?![./]|node:|data:|evalcell-)""")
+CODE = (".ts", ".js", ".mjs", ".cjs")
+"""The suffixes of what a TypeScript script imports as code."""
+MODULES = (".py", *CODE)
 """The suffixes of what is code: its lines end alike on every system."""
 
 

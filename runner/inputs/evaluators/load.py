@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Mapping
 from hashlib import sha256
+from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import NoReturn, TypedDict
@@ -44,6 +45,7 @@ SCRIPTS: dict[str, Language] = LANGUAGES | dict.fromkeys((".js", ".mjs", ".cjs")
 """Also by those of plain JavaScript, which TypeScript may be."""
 GRADER = ".json"
 """The suffix of a grader of OpenAI, which is no script, and read as one."""
+_SETTINGS = re.compile(rb"^(?:#|//) \[tool\.evalcell", re.MULTILINE)
 _ENTRY = re.compile(r"(.+\.(?:py|ts|js|mjs|cjs|json)):([\w$]+(?:\.[\w$-]+)*)", re.IGNORECASE | re.DOTALL)
 _REFUSED = {
     ".mts": "; rename it to *.ts",
@@ -127,7 +129,7 @@ def _with_folder(evaluator: Evaluator, header: Header, path: Path, where: str) -
     beside = {name: file for name, file in files_beside(path, evaluator.source, modules).items() if name not in carried}
     refuse_strangers(evaluator.packages, {**carried, **beside}, f"{where}, `dependencies`", path.parent)
     beside = {name: file for name, file in beside.items() if file.startswith("..")}
-    beside |= imports.compiled | {
+    beside |= imports.left | {
         name.partition("/")[0].removesuffix(".py"): target for name, target in folder.outside.items()
     }
     return with_files(evaluator, folder.files, where).model_copy(update={"beside": beside})
@@ -142,23 +144,39 @@ def how_named(file_name: str, how: HowRead) -> HowRead:
 
 def in_folder(path: Path) -> Path:
     """
-    Return the script of an evaluator that is a folder: its `evaluator.py`, `.ts`, `.js` or `.mjs`; else the path.
+    Return the script of an evaluator that is a folder, else the path.
+
+    It is the one of the name `evaluator`, else the only one whose header has evalcell's table.
 
     Raises:
         EvaluatorError: There is none in the folder, or there are two.
     """
     if not path.is_dir():
         return path
-    there = [one for suffix in (".py", ".ts", ".js", ".mjs") if (one := path / f"evaluator{suffix}").is_file()]
-    if len(there) == 1:
-        return there[0]
-    where = printable(whole(str(path)))
-    if there:
-        raise EvaluatorError(f"{where} has {' and '.join(one.name for one in there)}; name one of them")
     with os.scandir(path) as entries:
         scripts = sorted(one.name for one in islice(entries, 1000) if os.path.splitext(one.name)[1] in SCRIPTS)
+    where = printable(whole(str(path)))
+    there = [path / name for name in scripts if os.path.splitext(name)[0] == "evaluator" and (path / name).is_file()]
+    for one in there:
+        if not Path(os.path.realpath(one)).is_relative_to(os.path.realpath(path)):
+            raise EvaluatorError(
+                f"{where}: {one.name} is a link out of the folder; put the file there, or name it alone"
+            )
+    there = there or [path / name for name in scripts[:100] if _has_settings(path / name)]
+    if len(there) == 1:
+        return there[0]
+    if there:
+        raise EvaluatorError(f"{where} has {' and '.join(printable(one.name) for one in there)}; name one of them")
     some = f", such as {printable(whole(str(path / scripts[0])))}" if scripts else ""
     raise EvaluatorError(f"{where} is a folder without an evaluator.py or evaluator.ts; name a script in it{some}")
+
+
+def _has_settings(path: Path) -> bool:
+    """Whether a script's header has evalcell's table."""
+    try:
+        return not path.is_symlink() and _SETTINGS.search(read_regular(path, 1 << 16)) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def split_entry(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
@@ -191,7 +209,8 @@ def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: st
     """
     if not files and evaluator.language == "python":
         return evaluator
-    refuse_much(len(files), sum(map(len, files.values())), where)
+    sizes = (len(each.encode("utf-8", "replace") if isinstance(each, str) else each) for each in files.values())
+    refuse_much(len(files), sum(sizes), where)
     texts: dict[str, str] = {}
     for name in sorted(files):
         refuse_name(name, where)
@@ -203,7 +222,7 @@ def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: st
             if name.endswith(".py"):
                 parse(text, name)
     elif not evaluator.is_inline:
-        from runner.inputs.evaluators.typescript.imports import refuse_lacking  # here: it takes time to import
+        from runner.inputs.evaluators.typescript.bundle import refuse_lacking  # here: it takes time to import
 
         refuse_lacking(evaluator.source, texts, where)
         evaluator = _with_imports(evaluator, texts, where)
@@ -280,6 +299,7 @@ def _parse(
         _refuse_cookie(text, where)
     header = read_header(text, where, language)
     script = as_read(text, where, language, header, dialect or header.dialect, entry or header.entry, failures)
+    import_module(f"runner.inputs.evaluators.{language}.hidden_names").refuse_hidden(text, where)
     signature = script.signature
     names = [parameter.name for parameter in signature.parameters]
     for mapped in (*header.mapping.paths, *header.mapping.literals):

@@ -24,11 +24,16 @@ def program(evaluator: Evaluator) -> Script:
 def _with_files(script: Script, evaluator: Evaluator) -> Script:
     if evaluator.language == "python":
         return script._replace(files=tuple(evaluator.files.items())) if evaluator.files else script
-    if not evaluator.files and not may_import(script.source):
-        return script
-    from runner.inputs.evaluators.typescript.imports import with_addresses  # here: it takes time to import
+    source, files, imports = script.source, script.files, script.imports
+    if evaluator.files:
+        from runner.inputs.evaluators.typescript.bundle import bundle  # here, as below: it takes time to import
 
-    source, files, imports = with_addresses(script.source, evaluator.files, evaluator.name)
+        source, files = bundle(source, evaluator.files, evaluator.name)
+    if may_import(source, dict(files)):
+        from runner.inputs.evaluators.typescript.packages import with_places
+
+        (source, *texts), imports = with_places([source, *(text for _, text in files)], evaluator.name)
+        files = tuple((name, text) for (name, _), text in zip(files, texts, strict=True))
     return script._replace(source=source, files=files, imports=imports)
 
 

@@ -45,8 +45,8 @@ class PythonImports:
 
     def __init__(self, folder: ScriptFolder, stem: str, declared: Collection[str]) -> None:
         self._folder, self._stem, self._declared = folder, stem, declared
-        self.compiled: dict[str, str] = {}
-        """Modules that are there, but compiled, by their names."""
+        self.left: dict[str, str] = {}
+        """Modules that are there and stay behind, by their names: compiled, or named as one of Python's own."""
         self._waiting: list[tuple[str, str]] = []
         self._names: set[str] | None = None
         self._many = False
@@ -96,7 +96,11 @@ class PythonImports:
 
     def _is_other(self, top: str, inside: bool) -> bool:
         """Whether a name certainly is no file of the script's."""
-        if top in sys.stdlib_module_names or (top == self._stem and (not inside or top == "evaluator")):
+        if top in sys.stdlib_module_names:
+            if top != self._stem and os.path.isfile(self._folder.root / f"{top}.py") and not self._is_evaluator(top):
+                self.left[top] = f"{top}.py"
+            return True
+        if top == self._stem and (not inside or top == "evaluator"):
             return True
         if not (self._folder.has_folder(top) or os.path.lexists(self._folder.root / f"{top}.py")):
             self._look_compiled(top)
@@ -144,7 +148,7 @@ class PythonImports:
             with os.scandir(self._folder.root / folder) as entries:
                 for entry in islice(entries, _ENTRIES):
                     if entry.name.partition(".")[0] == name and entry.name.endswith(_COMPILED):
-                        self.compiled[place.partition("/")[0]] = f"{folder}/{entry.name}" if folder else entry.name
+                        self.left[place.partition("/")[0]] = f"{folder}/{entry.name}" if folder else entry.name
                         return
         except OSError:
             return

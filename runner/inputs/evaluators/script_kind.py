@@ -180,8 +180,11 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
         return error
     refused: EvaluatorError | None = None
     from runner.inputs.evaluators.foreign.evidence import ListsError
-    from runner.inputs.evaluators.python.entries import judging, likely, local_step, takes_both, which
+    from runner.inputs.evaluators.python.entries import judging, likely, takes_both, which
+    from runner.inputs.evaluators.python.local_entries import local_scorer, local_step
 
+    if language == "python" and (local := local_scorer(parse(text, where).body)):
+        return EvaluatorError(f"{where} has no function `evaluate`; what it scores with is {local}, and name it")
     entries = _entries(language).entries_of(text, where)
     alone = [
         one for one in entries.values() if len(one.required) == 1 and one.scores and not (one.makes or one.callers)

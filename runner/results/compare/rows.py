@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from runner.results.output.folder import PARTS
 from runner.results.output.row_cells import DIRECTION
 from sandboxes.host.regular import open_regular
 
+_DECIMAL_COMMA = re.compile(r"-?\d+,\d+(e[-+]?\d+)?")
 _READ = ("id", "evaluator", "version", "sandbox", "given", "outcome", "label", "score", "outputs", DIRECTION)
 """The columns of a table that are read, beside those that are wanted."""
 
@@ -102,7 +104,7 @@ def open_rows(path: Path, columns: Sequence[str] | None, at: Collection[int] | N
             file, _ = as_utf8(raw, name, None)
             start = file.peek(SAMPLE)[:SAMPLE].decode("utf-8", "replace")
             if suffix == ".csv":
-                csv = csv_rows(file, name, ",", empty=None, at=at)
+                csv = csv_rows(file, name, _separator(start), empty=None, at=at)
                 yield _table(csv.rows, csv.header)
             elif suffix == ".json" or (start.startswith("[") and json_kind(start, name) == "array"):
                 every = array_rows(file, name)
@@ -115,6 +117,11 @@ def open_rows(path: Path, columns: Sequence[str] | None, at: Collection[int] | N
         raise NotComparableError(f"{name} cannot be read ({why(error)}); check the path") from None
 
 
+def _separator(start: str) -> str:
+    """What is between the columns of a file that begins with the column `id`, as ours do."""
+    return start[2:3] if start.startswith("id") and start[2:3] in (";", "|", "\t") else ","
+
+
 def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
     """Rows of a `.csv` file with texts as they were, and several outputs under one key."""
     known = {unescape_cell(name) for name in header}
@@ -125,6 +132,7 @@ def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
     ]
     names = [unescape_cell(name) for name in header]
     same = names == list(header)
+    numbers = {"score", "duration_ms", *(score for _, score, _ in outputs)}
     for where, row in rows:
         if isinstance(row, RowError):
             yield where, row
@@ -133,6 +141,8 @@ def _table(rows: Iterator[Row], header: Sequence[str]) -> Iterator[Row]:
         for name, cell in found.items():
             if cell and cell[0] == "'":
                 found[name] = unescape_cell(cell)
+            elif cell and name in numbers and _DECIMAL_COMMA.fullmatch(cell):
+                found[name] = cell.replace(",", ".")
         if outputs:
             found["outputs"] = {name: {"score": found[s], "label": found[label]} for name, s, label in outputs}
         yield where, found

@@ -17,12 +17,14 @@ _CODE = re.compile(r"\\\\|\\u([0-9a-f]{4})")
 _QUOTED = re.compile('[",;\r\n]')
 
 
-def cell(value: object) -> str:
-    """Return a value as it stands between two commas of a line."""
+def cell(value: object, between: str = ",", *, decimal_comma: bool = False) -> str:
+    """Return a value as it stands between two commas of a line, or what else is between cells."""
     if value is None:
         return ""
     text = escape_cell(value) if isinstance(value, str) else str(value)
-    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+    if decimal_comma and isinstance(value, float):
+        text = text.replace(".", ",")
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) or between in text else text
 
 
 def escape_cell(text: str) -> str:

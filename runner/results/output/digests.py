@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from runner.core.errors import DatasetError
 from runner.inputs.datasets.location import file_of, is_url
+from sandboxes.host.tree import digest_of, tree
 
 
 class Digests(NamedTuple):
@@ -39,6 +40,8 @@ def digests(dataset: str | None, files: Mapping[str, str], stamp: str | None = N
 
 def _digest(path: str) -> str | None:
     try:
+        if os.path.isdir(path):
+            return digest_of((file, _digest(os.path.join(path, file)) or "") for file in tree(path))
         # What is opened to be read must not be waited for, as a pipe would be.
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None

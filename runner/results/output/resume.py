@@ -193,6 +193,8 @@ def changes(old: dict[str, Any], prepared: PreparedRun, digests: Digests, others
         elif spot in (("dataset", "sha256"), ("dataset", "stamp")):
             which = f" ({list_names(others, 3)})" if others else ""
             yield f"the dataset has another content{which}"
+        elif spot[:2] == ("evaluator", "files"):
+            yield f"the evaluator's file {spot[-1]} has another content"
         elif spot[0] == "file_sha256":
             yield f"the file {spot[-1]} has another content"
         elif spot != ("evaluator", "version"):

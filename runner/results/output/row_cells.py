@@ -50,6 +50,10 @@ class Layout(NamedTuple):
     cached: bool = False
     direction: str | Mapping[str, str] | None = None
     """As `direction_of` has it."""
+    separator: str = ","
+    """Of a `.csv` file."""
+    decimal_comma: bool = False
+    """Of its numbers."""
 
     def names(self) -> list[str]:
         """Return the names of the dataset's columns in the file: one that is taken gets `row.` in front."""
@@ -62,9 +66,10 @@ class Layout(NamedTuple):
             found.append(name)
         return found
 
-    def cells(self, row: Mapping[str, Any]) -> list[str | None]:
+    def cells(self, row: Mapping[str, Any]) -> list[str | float | None]:
         """Return the values of these columns: text as it is, None for null, anything else as JSON."""
-        found = [text_cell(row.get(name)) for name in self.columns]
+        values = [row.get(name) for name in self.columns]
+        found = [v if self.decimal_comma and isinstance(v, float) else text_cell(v) for v in values]
         if self.others:
             own = dict.fromkeys(self.columns)
             rest = {name: value for name, value in row.items() if name not in own}
@@ -90,7 +95,14 @@ def layout(outputs: Sequence[str], columns: Sequence[str], complete: bool, also:
 def run_layout(prepared: PreparedRun) -> Layout:
     """Return what each result of this run says beside what all do."""
     request, direction = prepared.request, direction_of(prepared.evaluator.configs)
-    return Layout(repeats=request.repeat > 1, cached=request.cache, direction=direction)
+    comma = request.decimal_comma
+    return Layout(
+        repeats=request.repeat > 1,
+        cached=request.cache,
+        direction=direction,
+        separator=said if (said := request.csv_separator) in (";", "|", "\t") else ";" if comma else ",",
+        decimal_comma=comma,
+    )
 
 
 def direction_of(outputs: Mapping[str, OutputConfig] | Mapping[str, Stats]) -> str | dict[str, str] | None:

@@ -176,7 +176,8 @@ class CsvWriter(TextWriter):
     def _start(self) -> bytes:
         layout = self.layout
         named = [f"{name}.{part}" for name in layout.outputs for part in PARTS]
-        return _line([*layout.own, "error_kind", "error_message", "stdout", "duration_ms", *named, *layout.names()])
+        own = [*layout.own, "error_kind", "error_message", "stdout", "duration_ms"]
+        return self._line([*own, *named, *layout.names()])
 
     def encode(self, row: Row) -> tuple[bytes, int]:
         error = row["error"] or {"kind": None, "message": None}
@@ -190,9 +191,10 @@ class CsvWriter(TextWriter):
         for name in self.layout.outputs:
             score = row.get("outputs", {}).get(name, {})
             cells += [score.get(part) for part in PARTS]
-        line = _line([*cells, *self.layout.cells(row.get("row", {}))])
+        line = self._line([*cells, *self.layout.cells(row.get("row", {}))])
         return line, len(line)
 
-
-def _line(cells: Sequence[Any]) -> bytes:
-    return (",".join(map(cell, cells)) + "\n").encode("utf-8", "replace")
+    def _line(self, cells: Sequence[Any]) -> bytes:
+        between, comma = self.layout.separator, self.layout.decimal_comma
+        texts = [cell(one, between, decimal_comma=comma) for one in cells]
+        return (between.join(texts) + "\n").encode("utf-8", "replace")

@@ -14,7 +14,7 @@ from runner.engine.scoring.gates import figure
 from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import GateResult, Summary
 from runner.results.reports.comparison_markdown import comparison_markdown
-from runner.results.reports.content import SHOWN_ROWS, Part, RunContent, name_of, with_comparisons
+from runner.results.reports.content import SHOWN_ROWS, Part, RunContent, distinct, name_of, with_comparisons
 from runner.results.reports.markup import ICONS, code, mark, markdown, pair
 from runner.results.reports.room import END, Room, size
 
@@ -33,7 +33,13 @@ def markdown_report(parts: Sequence[Part], limit: int = LIMIT) -> str:
     """Return the report of these runs and comparisons. It begins with a mark by which a comment is found again."""
     contents = with_comparisons(parts)
     texts = [f"{mark(*map(name_of, parts))}\n"]
-    left = limit - size(texts[0])
+    runs = {name: one for name, one in zip(distinct(contents), contents, strict=True) if isinstance(one, RunContent)}
+    if len(runs) > 1:
+        room = Room(limit // 8)
+        room.add(f"\n| {' | '.join(overview.OVERVIEW)} |\n{'|---' * len(overview.OVERVIEW)}|\n")
+        room.lines(map(_overview, overview.overview({name: one.summary for name, one in runs.items()})), END)
+        texts.append(room.text)
+    left = limit - sum(map(size, texts))
     for number, content in enumerate(contents):
         room = Room(left // (len(contents) - number))
         if isinstance(content, RunContent):
@@ -44,6 +50,11 @@ def markdown_report(parts: Sequence[Part], limit: int = LIMIT) -> str:
         left -= size(text)
         texts.append(text)
     return "".join(texts)
+
+
+def _overview(row: overview.OverviewRow) -> str:
+    name, *figures = row.words()
+    return f"| {' | '.join([markdown(name, _NAME), *figures])} |\n"
 
 
 def _run(content: RunContent, room: Room) -> None:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Mapping
 from hashlib import blake2b, sha256
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
@@ -24,6 +25,7 @@ from runner.results.score_cache.randomness import asks_of_files, draws
 from runner.results.score_cache.store import ScoreCacheStore
 from sandboxes.base import LOG, Sandbox
 from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.host.tree import stamps
 from sandboxes.json_text import writer
 
 FORMAT = 1
@@ -236,9 +238,10 @@ def _described(prepared: PreparedRun, files: Mapping[str, str | None]) -> tuple[
 
 
 def _as_seen(path: str) -> list[int | str]:
-    """What a script can read of a file beside its content; it changes with each checkout."""
+    """What a script can read of a file or folder beside its content; it changes with each checkout."""
     about = os.stat(path)
-    times = about.st_mtime_ns, about.st_ctime_ns
+    below = chain.from_iterable(stamps(path)[1:])
+    times = about.st_mtime_ns, about.st_ctime_ns, *below
     return [os.path.realpath(path), *times, about.st_ino, about.st_dev, about.st_mode, about.st_uid, about.st_gid]
 
 

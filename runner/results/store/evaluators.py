@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from runner.core.text import printable, suggestion
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.load import MAX_SOURCE
 from runner.results.store.base import StorePart, fetch_page, now, refuse_used
 from runner.results.store.errors import NotStoredError, VersionConflictError
 from runner.results.store.names import slugify, split, validate_name
 from runner.results.store.schema import evaluators, runs, versions
-from runner.results.store.types import EvaluatorInfo, EvaluatorVersion, Page
+from runner.results.store.types import MOST_COUNT, EvaluatorInfo, EvaluatorVersion, Page
 
 _PAGE = 4 << 20  # bytes of sources in a page
 
@@ -98,7 +98,10 @@ class Evaluators(StorePart):
                 raise NotStoredError(_unknown(connection, name))
             if after is not None:
                 query = query.where(versions.c.number < (int(after) if after.isdecimal() and len(after) < 10 else 0))
-            most = max(1, min(count, _PAGE // MAX_SOURCE))
+            size = func.length(versions.c.source) + func.coalesce(func.length(versions.c.files), 0)
+            wanted = query.with_only_columns(size).order_by(versions.c.number.desc()).limit(min(count, MOST_COUNT))
+            sums = accumulate(connection.execute(wanted).scalars())
+            most = max(1, sum(1 for total in sums if total <= _PAGE)) if count > 0 else count
             return fetch_page(connection, query, versions.c.number, None, most, _version, down=True)
 
     def delete_evaluator(self, name: str, *, force: bool = False) -> None:

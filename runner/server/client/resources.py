@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path as File
 from typing import TypeVar, Unpack
 from uuid import uuid4
@@ -116,7 +116,12 @@ def versions(server: Server, name: str) -> AsyncGenerator[EvaluatorVersion, None
 
 
 async def check(
-    server: Server, evaluator: str, *, language: Language | None = None, file_name: str | None = None
+    server: Server,
+    evaluator: str,
+    *,
+    language: Language | None = None,
+    file_name: str | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> ScriptCheck:
     """
     Read a script's source without running it: its parameters, outputs and packages, or what is wrong, and where.
@@ -125,8 +130,9 @@ async def check(
         evaluator: The source.
         language: The script's. None: by the `file_name`, else Python.
         file_name: The script's, for messages.
+        files: The texts of the files that belong to it, by their paths from its folder: `utils/text.py`.
     """
-    body = {"source": evaluator, "language": language, "file_name": file_name}
+    body = {"source": evaluator, "language": language, "file_name": file_name, "files": dict(files or {})}
     return await server.ask_for(ScriptCheck, Ask("POST", "/v1/check", body=body))
 
 

@@ -14,13 +14,13 @@ from pydantic import Field
 from runner.core.entry_points import settings_of
 from runner.core.setting_types import model_field
 from runner.core.settings import nest_settings
-from runner.core.text import printable, suggestion
+from runner.core.text import list_names, printable, suggestion
 from runner.core.types import ErrorKind, InputMapping, Outcome
 from runner.engine.arguments import config_or_preset
 from runner.engine.scoring.tally import Tally
 from runner.inputs.evaluators.evaluator_files import MAX_FILES
 from runner.results.store.errors import NotStoredError
-from runner.results.store.types import OVER, Order, RunInfo, RunSpec, Selection
+from runner.results.store.types import OVER, EvaluatorVersion, Order, RunInfo, RunSpec, Selection
 from runner.runs.pool.types import MOST_TRIED, TriedRow
 from runner.server.mcp.replies import as_reply
 from runner.server.service.base import call_in_thread
@@ -67,6 +67,8 @@ First = Annotated[int, Field(ge=1, le=1_000_000, description="The number of a ro
 Timeout = Annotated[float | None, Field(gt=0, le=600, description="Seconds for each row.")]
 
 _ROWS = 20
+_SHOWN = 20_000
+"""Characters of an evaluator's files that are shown at once."""
 _LISTED = 50
 _NAMES = {
     {"map": "mapping", "set": "values", "fail_if": "gates"}.get(name, name): name for name in settings_of("run of MCP")
@@ -123,14 +125,20 @@ class McpTools:
         first: First = 1,
         count: Annotated[int, Field(ge=1, le=_ROWS)] = 5,
         language: Language = "python",
+        file: Name | None = None,
     ) -> Reply:
         """
         Show one thing: an evaluator's source and parameters (`NAME`, or `NAME@3` for a version), a template's source in
-        a `language`, some rows of a dataset (`first`, `count`), or a run with its summary.
+        a `language`, some rows of a dataset (`first`, `count`) with the template that fits it, or a run with its
+        summary.
+
+        Of an evaluator with many files beside the script, `files` tells their sizes; `file` shows one.
         """
         service = self._service()
         if kind == "evaluator":
             version = await call_in_thread(service.store.evaluator, name)
+            if file is not None:
+                return _file(version, file)
             source, how = version.source, version.how_read
             about = await service.check(
                 CheckRequest(
@@ -146,7 +154,9 @@ class McpTools:
         if kind == "template":
             return _template({one.name: one for one in await call_in_thread(all_templates)}, name, language)
         if kind == "dataset":
-            return as_reply(await service.dataset_rows(name, first, count))
+            rows = await service.dataset_rows(name, first, count)
+            likely = (await service.suggest(name)).model_dump(mode="json", exclude={"command", "rows"})
+            return as_reply(rows.model_dump(mode="json") | {"suggestion": likely})
         return as_reply(await service.run(name))
 
     async def check(
@@ -229,13 +239,17 @@ class McpTools:
         """
         Keep a script as an evaluator, or as a new version of the one with this name; versions never change.
 
-        `expected` is the version that you edited: if somebody saved another one meanwhile, it is refused.
+        `expected` is the version that you edited: if somebody saved another one meanwhile, it is refused. Its `files`
+        stay if you leave them out.
         """
+        if files is None and expected is not None:
+            files = (await call_in_thread(self._service().store.evaluator, name)).files
         given = EvaluatorInput(
             source=source, name=name, language=language, dialect=dialect, entry=entry, files=files or {}
         )
         found = await self._service().save_evaluator(given, expected=expected)
-        return as_reply(found.model_dump(mode="json", exclude={"source", "files"}) | {"reference": found.reference})
+        about = found.model_dump(mode="json", exclude={"source", "files"}) | {"reference": found.reference}
+        return as_reply(about | ({"files": [*found.files]} if found.files else {}))
 
     async def add_dataset(self, name: Name, rows: Rows) -> Reply:
         """Keep rows as a dataset, to `run` evaluators on. At most 1,000; larger files are uploaded on the page."""
@@ -352,9 +366,18 @@ def _sentence(text: str) -> str:
 
 
 def _source(version: Reply, about: Reply) -> Reply:
-    """An evaluator's source is shown whole: it is there to be edited."""
+    """An evaluator's source is shown whole: it is there to be edited. So are its files, if they are few and small."""
     source, files = version.pop("source"), version.pop("files")
+    if sum(map(len, files.values())) > _SHOWN:
+        files = {name: f"{len(text):,} characters" for name, text in files.items()}
     return {**as_reply({**version, **about}), "source": source, **({"files": files} if files else {})}
+
+
+def _file(version: EvaluatorVersion, name: str) -> Reply:
+    if name not in version.files:
+        near = suggestion(name, version.files) or f"; it has {list_names(version.files, 20)}"
+        raise ServiceError("not-found", f"{version.reference} has no file {printable(name, 80)!r}{near}")
+    return {"evaluator": version.reference, "file": name, "text": version.files[name]}
 
 
 def _tried(row: TriedRow) -> Reply:

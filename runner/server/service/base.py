@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar, Unpack
 
-from runner.core.text import list_names, printable, suggestion
-from runner.core.types import Evaluator
+from runner.core.text import command_text, list_names, printable, suggestion
+from runner.core.types import DialectFailures, Evaluator
 from runner.engine.arguments import config_or_preset
+from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.datasets.work import AbandonedError, AbandonEvent, until
-from runner.inputs.evaluators.load import HowRead, how_named, parse_evaluator
+from runner.inputs.evaluators.load import MAX_SOURCE, HowRead, how_named, parse_evaluator
+from runner.inputs.evaluators.zip_file import read_zip
+from runner.inputs.template_suggestions import ROWS, suggest_template
 from runner.results.store.errors import NotStoredError
 from runner.results.store.store import Store
 from runner.results.store.types import EvaluatorVersion
@@ -23,7 +26,7 @@ from runner.server.service.errors import ServiceError
 from runner.server.service.rows import FIRST_ROWS, some_rows
 from runner.server.service.scripts import PoolMachine, language_of, stem_of
 from runner.server.service.settings import ServiceSettings
-from runner.server.service.types import DatasetRows
+from runner.server.service.types import DatasetRows, DatasetSuggestion, ScriptSource
 from sandboxes.base import Language, SandboxConfig
 from sandboxes.registry import backends
 
@@ -88,6 +91,14 @@ class ServicePart:
         call = partial(some_rows, self.store, name, first, count)
         return await self._ending(self._near if first + count <= FIRST_ROWS else self._slow, call)
 
+    async def suggest(self, name: str) -> DatasetSuggestion:
+        """Return the template that a dataset's first rows call for. Raises what `some_rows` does."""
+        found = await self.dataset_rows(name, 1, ROWS)
+        rows = (one.row for one in found.rows if one.row is not None)
+        suggestion = await call_in_thread(lambda: suggest_template(cases_from_rows(rows)))
+        command = command_text(suggestion.words(f"store:{name}"))
+        return DatasetSuggestion(**suggestion.model_dump(), command=command)
+
     async def _config(self, wanted: str | SandboxConfig | None) -> SandboxConfig:
         """The config, or that of the backend or preset of a name, if this server allows it. Raises ServiceError."""
         if isinstance(wanted, str) and isinstance(wanted := config_or_preset(name := wanted), str):
@@ -115,26 +126,31 @@ class ServicePart:
 
     async def _parsed(
         self,
-        source: str,
-        language: Language | None = None,
+        script: ScriptSource,
         file_name: str | None = None,
         name: str | None = None,
-        files: Mapping[str, str] | None = None,
-        **how: Unpack[HowRead],
+        failures: DialectFailures = "failed",
     ) -> Evaluator:
         """A script that was sent. Raises EvaluatorError, and ServiceError for one that is too large."""
-        most = self.settings.script_bytes
-        if len(source.encode("utf-8", "replace")) > most:
-            raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
-        how = how if file_name is None else how_named(file_name, how)
+        how = HowRead(dialect=script.dialect, entry=script.entry, failures=failures)
+        if script.zip is not None:
+            found = await call_in_thread(read_zip, script.zip, name, **how)
+            self._refuse_large(found.source)
+            return found
+        source = script.source or ""
+        self._refuse_large(source)
         return await call_in_thread(
             parse_script,
             source,
             name or stem_of(file_name),
-            language_of(file_name, language),
-            tuple((files or {}).items()),
-            **how,
+            language_of(file_name, script.language),
+            tuple(script.files.items()),
+            **(how if file_name is None else how_named(file_name, how)),
         )
+
+    def _refuse_large(self, source: str) -> None:
+        if len(source.encode("utf-8", "replace")) > (most := self.settings.script_bytes):
+            raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
 
 
 async def call_in_thread(call: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
@@ -151,12 +167,21 @@ async def _in_thread(threads: Executor, call: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, call)
 
 
-@lru_cache(256)
 def parse_script(
     source: str, name: str, language: Language, files: tuple[tuple[str, str], ...] = (), **how: Unpack[HowRead]
 ) -> Evaluator:
     """Return a script, read at most once while it is used. Raises EvaluatorError."""
+    is_large = sum(len(text) for _, text in files) > MAX_SOURCE
+    return (_few if is_large else _many)(source, name, language, files, **how)
+
+
+def _parse(
+    source: str, name: str, language: Language, files: tuple[tuple[str, str], ...], **how: Unpack[HowRead]
+) -> Evaluator:
     return parse_evaluator(source, name, language=language, files=dict(files), **how)
+
+
+_many, _few = lru_cache(256)(_parse), lru_cache(16)(_parse)
 
 
 def parsed_version(version: EvaluatorVersion) -> Evaluator:

@@ -45,7 +45,8 @@ def check_evaluator(evaluator: Evaluator) -> ScriptCheck:
     """Return what a script is that could be read."""
     return ScriptCheck(
         reads_as="" if evaluator.dialect is None else find_dialect(evaluator.dialect).title,
-        **{field: value for field, value in evaluator if field in ScriptCheck.model_fields},
+        **{field: value for field, value in evaluator if field in ScriptCheck.model_fields and field != "files"},
+        files=tuple(evaluator.files),
     )
 
 

@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Self, Unpack
+from typing import Any, BinaryIO, Self
 from uuid import uuid4
 
 from anyio import to_thread
@@ -20,7 +20,7 @@ from runner.core.errors import DatasetError, EvaluatorError, InputError
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.inputs.datasets.formats.unnest import write_as_utf8, write_rows
-from runner.inputs.evaluators.load import HowRead, parse_evaluator
+from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.zip_file import MAX_ZIP, read_zip
 from runner.results.store.names import split_file_name
 from runner.results.store.store import Store
@@ -41,11 +41,12 @@ from runner.server.service.types import (
     EvaluatorInput,
     SandboxFit,
     ScriptCheck,
+    ScriptSource,
 )
-from sandboxes.base import Language, SandboxConfig
+from sandboxes.base import SandboxConfig
 from sandboxes.words.wording import Setting
 
-_ANY = "def evaluate(output):\n    return output\n"
+_ANY = ScriptSource(source="def evaluate(output):\n    return output\n")
 _OWN_NAME = re.compile(r"(?<=[ \"'])rows\.(?=\w)")
 _AT_ONCE = 1 << 20
 """Bytes that are gathered before they go to the disk."""
@@ -124,36 +125,22 @@ class Service(RunService):
         """Read a script without running it; what is wrong with it are its `problems`, each with its place."""
         name = scripts.stem_of(request.file_name)
         try:
-            how = HowRead(dialect=request.dialect, entry=request.entry)
-            return scripts.check_evaluator(
-                await self._parsed(request.source, request.language, request.file_name, files=request.files, **how)
-            )
+            return scripts.check_evaluator(await self._parsed(request, request.file_name))
         except EvaluatorError as error:
             language = scripts.language_of(request.file_name, request.language)
             return ScriptCheck(name=name, language=language, problems=(scripts.problem_of(error, name),))
 
-    async def fits(
-        self,
-        evaluator: str | None = None,
-        *,
-        source: str | None = None,
-        language: Language | None = None,
-        files: Mapping[str, str] | None = None,
-        **how: Unpack[HowRead],
-    ) -> list[SandboxFit]:
+    async def fits(self, evaluator: str | None = None, script: ScriptSource = _ANY) -> list[SandboxFit]:
         """
-        Return each sandbox with whether it can run the evaluator here: one that is kept, or a `source`, or any in
+        Return each sandbox with whether it can run the evaluator here: one that is kept, or a `script`, or any in
         Python.
 
         Raises:
             NotStoredError: There is none in the store.
             EvaluatorError: It is not an evaluator.
         """
-        if evaluator is not None:
-            _, script = await self._script(evaluator)
-        else:
-            script = await self._parsed(_ANY if source is None else source, language, files=files, **how)
-        return await call_in_thread(self._machine.fits, script, self.settings.refused())
+        wanted = await self._parsed(script) if evaluator is None else (await self._script(evaluator))[1]
+        return await call_in_thread(self._machine.fits, wanted, self.settings.refused())
 
     async def evaluate(self, request: EvaluateRequest) -> TryReply:
         """
@@ -181,12 +168,13 @@ class Service(RunService):
             return reply
 
     async def _wanted(self, request: EvaluateRequest) -> Evaluator:
-        if (request.evaluator is None) is (request.source is None):
-            raise ServiceError("invalid-request", "name either an `evaluator` that is kept or a `source`")
+        if (request.evaluator is None) is (request.source is None and request.zip is None):
+            raise ServiceError(
+                "invalid-request", "name either an `evaluator` that is kept or a `source`, or send a `zip`"
+            )
         if request.evaluator is not None:
             return (await self._script(request.evaluator))[1]
-        how = HowRead(dialect=request.dialect, entry=request.entry, failures=request.dialect_failures)
-        return await self._parsed(request.source or "", request.language, files=request.files, **how)
+        return await self._parsed(request, failures=request.dialect_failures)
 
     async def save_evaluator(self, draft: EvaluatorInput, *, expected: str | None = None) -> EvaluatorVersion:
         """
@@ -196,8 +184,7 @@ class Service(RunService):
         `expected` is the version that was edited. Raises EvaluatorError, InputError for what is no name, and
         VersionConflictError.
         """
-        how = HowRead(dialect=draft.dialect, entry=draft.entry, failures=draft.dialect_failures)
-        script = await self._parsed(draft.source, draft.language, draft.file_name, draft.name, files=draft.files, **how)
+        script = await self._parsed(draft, draft.file_name, draft.name, draft.dialect_failures)
         return await call_in_thread(self.store.add_evaluator, script, name=draft.name, expected=expected)
 
     async def save_zip(self, stream: AsyncIterator[bytes], name: str | None = None) -> EvaluatorVersion:
@@ -214,8 +201,7 @@ class Service(RunService):
             if len(data) > MAX_ZIP:
                 raise ServiceError("too-large", f"the zip is larger than {MAX_ZIP:,} bytes; keep data elsewhere")
         script = await call_in_thread(read_zip, bytes(data), name)
-        if len(script.source.encode()) > (most := self.settings.script_bytes):
-            raise ServiceError("too-large", f"the script is larger than {most:,} bytes; keep its data elsewhere")
+        self._refuse_large(script.source)
         return await call_in_thread(self.store.add_evaluator, script, name=name)
 
     async def add_dataset(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Base64Bytes, Field, model_validator
 
 from runner.core.text import printable
 from runner.core.types import Aggregate, DialectFailures, InputMapping, OutputConfig, Parameter
 from runner.inputs.evaluators.evaluator_files import MAX_FILES
+from runner.inputs.evaluators.zip_file import MAX_ZIP
+from runner.inputs.template_suggestions import Suggestion
 from sandboxes.base import Language, Limits, Model, Problem, SandboxConfig
 
 MOST_WORD = 200
@@ -19,19 +21,44 @@ MOST_ROWS = 100
 Files = Annotated[dict[str, str], Field(max_length=MAX_FILES)]
 
 
-class CheckRequest(Model):
-    """A script to look at; it is not run."""
+class ScriptSource(Model):
+    """A script, as it is sent: its `source` and the `files` that belong to it, or a `zip` of its folder."""
 
-    source: str
+    source: str | None = None
     language: Language | None = None
     """None: by the file's name, else Python."""
-    file_name: str | None = Field(default=None, max_length=255)
     dialect: Word = None
     """The tool that it was written for, or `native`. None: that of its header, else the one that is seen."""
     entry: Word = None
     """What is called in a script of another tool."""
     files: Files = Field(default_factory=dict)
-    """The texts of the files that belong to it, by their paths from its folder: `utils/text.py`."""
+    """The texts of the files that belong to the `source`, by their paths from its folder: `utils/text.py`."""
+    zip: Base64Bytes | None = Field(default=None, max_length=MAX_ZIP)
+    """In place of `source` and `files`: a zip of the folder with `evaluator.py` or `evaluator.ts`, in base64."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if self.zip is not None and (self.source is not None or self.files):
+            raise ValueError("a zip has the script and its files; send it alone, or `source` and `files`")
+        if self.source is None and self.files:
+            raise ValueError("`files` belong to a `source`; send it, too")
+        return self
+
+
+class ScriptInput(ScriptSource):
+    """A ScriptSource that must be there."""
+
+    @model_validator(mode="after")
+    def _is_there(self) -> Self:
+        if self.source is None and self.zip is None:
+            raise ValueError("there is no script; send its `source`, or a `zip` of its folder")
+        return self
+
+
+class CheckRequest(ScriptInput):
+    """A script to look at; it is not run."""
+
+    file_name: str | None = Field(default=None, max_length=255)
 
 
 class ScriptCheck(Model):
@@ -50,42 +77,32 @@ class ScriptCheck(Model):
     aggregate: Aggregate | None = None
     outputs: dict[str, OutputConfig] = Field(default_factory=dict)
     packages: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """The paths of the files that belong to it."""
     mapping: InputMapping = InputMapping()
     problems: tuple[Problem, ...] = ()
     """Lines and columns count from 1."""
 
 
-class EvaluatorInput(Model):
+class EvaluatorInput(ScriptInput):
     """An evaluator to be kept. A name that is there already gets a new version."""
 
-    source: str
     name: str | None = Field(default=None, max_length=64)
-    """None: the file's name, or one made of the script's description."""
-    language: Language | None = None
+    """None: the file's name, the folder's of a zip, or one made of the script's description."""
     file_name: str | None = Field(default=None, max_length=255)
-    dialect: Word = None
-    entry: Word = None
     dialect_failures: DialectFailures = "failed"
-    files: Files = Field(default_factory=dict)
-    """The texts of the files that belong to it, by their paths from its folder: `utils/text.py`."""
 
 
-class EvaluateRequest(Model):
+class EvaluateRequest(ScriptSource):
     """
     A few rows to be scored at once: a dry run, or a way to use evalcell from another program.
 
-    The evaluator is one that is kept, or a `source`; the rows are here, or in a dataset that is kept.
+    The evaluator is one that is kept, a `source`, or a `zip`; the rows are here, or in a dataset that is kept.
     """
 
     evaluator: str | None = Field(default=None, max_length=200)
     """`name`, `name@3` or `name@` and the beginning of a version."""
-    source: str | None = None
-    language: Language | None = None
-    dialect: Word = None
-    entry: Word = None
     dialect_failures: DialectFailures = "failed"
-    files: Files = Field(default_factory=dict)
-    """The texts of those that belong to the `source`, by their paths from its folder: `utils/text.py`."""
     rows: list[dict[str, Any]] | None = Field(default=None, max_length=MOST_ROWS)
     dataset: str | None = Field(default=None, max_length=200)
     first: int = Field(default=1, ge=1, le=1 << 53)
@@ -146,6 +163,12 @@ class DatasetRows(Model):
     columns: tuple[str, ...]
     """Of these rows, in the order in which they appear."""
     rows: tuple[DatasetRow, ...]
+
+
+class DatasetSuggestion(Suggestion):
+    """The template that a dataset calls for, and the command that runs it."""
+
+    command: str
 
 
 class RecognisedFile(Model):

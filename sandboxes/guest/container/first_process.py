@@ -2,10 +2,12 @@
 The first process of a container: runs one command after the other for the host, on its standard input and output.
 
 It is sent as text, to any Python from 3.7 on. The container ends with it: when the host closes its input, has not been
-heard for the seconds that it named, or asks for it. Nothing that a command started is left when the next one begins.
+heard for the seconds that it named, or asks for it. Nothing that a command started is left when another one begins.
 
-The host sends a line of JSON, and as many bytes as it names in `size`: `{"life": seconds}`, or a command. Back come
-frames: a letter, a length, a payload: h what the container is, o and e a command's output and errors, x its exit code.
+The host sends a line of JSON, and as many bytes as it names in `size`: `{"life": seconds}`, a command, or `{"more":
+true}` with more input for a command that stays: one that does not end with its answer, but says on a descriptor of its
+own that it is complete. Back come frames: a letter, a length, a payload: h what the container is, o and e a command's
+output and errors, x its exit code, or that it stays, or that what more was sent for is gone.
 """
 
 from __future__ import annotations
@@ -105,6 +107,7 @@ def facts(folder: str) -> dict[str, Any]:
     return {
         "python": ".".join(map(str, sys.version_info[:3])),
         "machine": os.uname()[4],
+        "system": "{0} {2}".format(*os.uname())[:90],
         "libc": platform.libc_ver()[0],
         "uid": os.geteuid(),
         "groups": [group for group in os.getgroups() if group != os.getegid()],
@@ -164,31 +167,53 @@ class Link:
             os._exit(0)
 
 
-def start(asked: dict[str, Any]) -> tuple[int, list[int]]:
-    """Start a command as a child, with a session of its own; return its number, and the pipes to it."""
-    pipes = [os.pipe() for _ in range(3)]
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setsid()
-            for number, ends in enumerate(pipes):
-                os.dup2(ends[number > 0], number)
-            os.closerange(3, 256)
-            os.chdir("/")
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGPIPE):
-                signal.signal(number, signal.SIG_DFL)
-            os.execvpe(asked["argv"][0], asked["argv"], dict(os.environ, **asked["env"]))
-        except BaseException as error:
-            os.write(2, ("{}: {}\n".format(asked["argv"][0], error)).encode())
-        finally:
-            os._exit(127)
-    for number, ends in enumerate(pipes):
-        os.close(ends[number > 0])
-    ours = [pipes[0][1], pipes[1][0], pipes[2][0]]
-    for fd in ours:
-        os.set_blocking(fd, False)
-    return pid, ours
+class Running:
+    """A command, a child with a session of its own, and the pipes to it."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        pipes = [os.pipe() for _ in range(4 if asked.get("stays") else 3)]
+        self.pid = os.fork()
+        if self.pid == 0:
+            begin(asked, [ends[number > 0] for number, ends in enumerate(pipes)])
+        for number, ends in enumerate(pipes):
+            os.close(ends[number > 0])
+        self.given, self.output, self.errors = pipes[0][1], pipes[1][0], pipes[2][0]
+        self.done = pipes[3][0] if len(pipes) > 3 else -1
+        self.open = [self.given, *(ends[0] for ends in pipes[1:])]
+        for fd in self.open:
+            os.set_blocking(fd, False)
+
+    def close(self, *fds: int) -> None:
+        for fd in fds or tuple(self.open):
+            self.open.remove(fd)
+            os.close(fd)
+
+    def end(self) -> None:
+        """End it, if it stays, and every other process of the container."""
+        end_others(self.pid)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+        reap(0)
+        self.close()
+
+
+def begin(asked: dict[str, Any], fds: list[int]) -> NoReturn:
+    """Become the command."""
+    try:
+        os.setsid()
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number)
+            os.set_inheritable(number, True)
+        os.closerange(len(fds), 256)
+        os.chdir("/")
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGALRM, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        os.execvpe(asked["argv"][0], asked["argv"], dict(os.environ, **asked["env"]))
+    except BaseException as error:
+        os.write(2, ("{}: {}\n".format(asked["argv"][0], error)).encode())
+    finally:
+        os._exit(127)
 
 
 def reap(pid: int) -> int | None:
@@ -205,53 +230,60 @@ def reap(pid: int) -> int | None:
             found = how
 
 
-def run(link: Link, asked: dict[str, Any], data: bytes, woken: int) -> int | None:
-    """Run a command to its end; 128 + n for signal n, None if it took too long."""
-    pid, (given, output, errors) = start(asked)
+def run(link: Link, running: Running, seconds: float, data: bytes, woken: int) -> dict[str, Any]:
+    """
+    Give a command its input, and run it to its end, or to the end of its answer if it stays; what the host is told.
+
+    The code is 128 + n for signal n, None if it took too long.
+    """
     rest = memoryview(data)
     ports = select.poll()
-    names = {output: "o", errors: "e"}
-    for fd in (*names, woken, 0):
+    names = {running.output: "o", running.errors: "e"}
+    for fd in (*names, woken, 0, *([running.done] if running.done >= 0 else [])):
         ports.register(fd, select.POLLIN)
-    if rest:
-        ports.register(given, select.POLLOUT)
-    else:
-        os.close(given)
-        given = -1
-    until, how, late = time.monotonic() + asked["timeout"], None, False
+    ports.register(running.given, select.POLLOUT)
+    until, how, late = time.monotonic() + seconds, None, False
     while how is None:
         left = until - time.monotonic()
         if left <= 0 and not late:
             late = True
-            end_others(pid)
+            end_others(running.pid)
         for fd, _ in ports.poll(1000 * max(0.01, min(left, 60.0)) if not late else 100):
             if fd == 0:
                 link.serve(link.line())
             elif fd == woken:
                 os.read(woken, 4096)
-            elif fd == given:
+            elif fd == running.done:
+                if os.read(fd, 1) and not late:
+                    for stream, kind in names.items():
+                        drain(link, kind, stream)
+                    return {"code": 0, "stays": True}
+                ports.unregister(fd)
+            elif fd == running.given:
                 try:
-                    rest = rest[os.write(given, rest[:_PIECE]) :]
+                    rest = rest[os.write(fd, rest[:_PIECE]) :]
                 except BlockingIOError:
                     pass
                 except OSError:
                     rest = rest[:0]
                 if not rest:
-                    ports.unregister(given)
-                    os.close(given)
-                    given = -1
+                    ports.unregister(fd)
+                    if running.done < 0:
+                        running.close(fd)
             elif forward(link, names[fd], fd) == 0:
                 ports.unregister(fd)
-        how = reap(pid)
-    end_others(pid)
+        how = reap(running.pid)
+    end_others(running.pid)
     for fd, kind in names.items():
-        while (forward(link, kind, fd) or 0) > 0:
-            pass
-        os.close(fd)
-    if given >= 0:
-        os.close(given)
+        drain(link, kind, fd)
+    running.close()
     code = os.WEXITSTATUS(how) if os.WIFEXITED(how) else 128 + os.WTERMSIG(how)
-    return None if late else code
+    return {"code": None if late else code}
+
+
+def drain(link: Link, kind: str, fd: int) -> None:
+    while (forward(link, kind, fd) or 0) > 0:
+        pass
 
 
 def forward(link: Link, kind: str, fd: int) -> int | None:
@@ -287,14 +319,24 @@ def main(folder: str) -> NoReturn:
     link = Link()
     link.serve(link.line())  # the seconds that it may live
     link.say("h", json.dumps(facts(folder)).encode())
+    running: Running | None = None
     while True:
         asked = link.line()
-        if "argv" not in asked:
+        if "size" not in asked:
             link.serve(asked)
             continue
         data = link.take(asked["size"])
-        code = run(link, asked, data, woken)
-        link.say("x", json.dumps({"code": code}).encode())
+        if running is not None and ("more" not in asked or reap(running.pid) is not None):
+            running.end()
+            running = None
+        if running is None and "more" in asked:
+            link.say("x", b'{"gone": true}')
+            continue
+        running = running or Running(asked)
+        told = run(link, running, asked["timeout"], data, woken)
+        if not told.get("stays"):
+            running = None
+        link.say("x", json.dumps(told).encode())
 
 
 if __name__ == "__main__":

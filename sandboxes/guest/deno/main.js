@@ -73,15 +73,15 @@ function tell(kind, place, seconds, text) {
 tell(HELLO, 0, 0, Deno.version.deno);
 /** @type {Setting} */
 const { source, entrypoint, boot, seed, files, packages } = JSON.parse((await texts())[0]);
-const [language, code] = await withoutTypes(source);
-/** @type {[string, string, string][]} */
-const modules = []; // name, language and code, each after those that it imports
-for (const [name, text] of files) {
-  modules.push([name, ...(name.endsWith(".ts") ? await withoutTypes(text) : /** @type {[string, string]} */ (["javascript", text]))]);
-}
+const parts = [source, ...files.map(([, text]) => text)];
+const [language, code] = await withoutTypes(parts.join("\n"));
+const ends = parts.map((text) => text.split(/\r\n|[\n\r\u2028\u2029]/).length);
+for (let at = 1; at < ends.length; at++) ends[at] += ends[at - 1];
+/** The name of each file in the module, its first line and its last. @type {[string, number, number][]} */
+const places = files.map(([name], at) => [name, ends[at] + 1, ends[at + 1]]);
 
 /** All that the script imports of its packages: the same bytes for each Worker. */
-const bundle = packages.length ? new Blob([packages[0]], { type: "application/javascript" }) : null;
+const bundle = new Blob(packages.slice(0, 1), { type: "application/javascript" });
 
 /**
  * The script as JavaScript, with blanks where its types were; as it is, where more than types would have to go.
@@ -120,16 +120,18 @@ class Held {
   /** @type {(message: Told) => void} */
   #heard = () => {};
   // Of its own: a script may revoke them, and they are the process's.
-  /** @type {[string, string][]} */
-  #names = []; // address and name of each file
-  /** @type {string[]} */
-  #packages = bundle ? [URL.createObjectURL(bundle)] : [];
-  #script = this.#address(language, code);
+  /** Those of its packages; the first has all that is imported. @type {string[]} */
+  #packages = [];
+  #script;
   #boot = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
 
   constructor() {
     const options = /** @type {any} */ ({ type: "module", deno: { permissions: "none" } });
     const { port1, port2 } = new MessageChannel();
+    for (const text of packages) {
+      this.#packages.push(text === packages[0] ? URL.createObjectURL(bundle) : this.#address("javascript", text));
+    }
+    this.#script = this.#address(language, code);
     this.#worker = new Worker(this.#boot, options);
     this.#port = port1;
     port1.onmessage = ({ data }) => {
@@ -144,40 +146,17 @@ class Held {
     this.#worker.postMessage(port2, [port2]);
   }
 
-  /**
-   * The address of a module whose imports of files are those of this Worker.
-   * @param {string} language @param {string} code @returns {string}
-   */
-  #address(language, code) {
-    if (bundle) {
-      for (const one of packages.slice(1)) this.#packages.push(this.#blob("javascript", one));
-    }
-    if (modules.length) {
-      for (const [name, own, text] of modules.slice(this.#names.length)) {
-        this.#names.push([this.#blob(own, text), name]);
-      }
-    }
-    return this.#blob(language, code);
-  }
-
-  /** By the addresses of files and packages, what people know them as. @returns {[string, string][]} */
-  #shown() {
-    return bundle ? [...this.#names, [this.#packages[0], "packages.js"]] : this.#names;
-  }
-
-  /** @param {string} language @param {string} code @returns {string} */
-  #blob(language, code) {
-    const text = modules.length || bundle ? code.replace(/evalcell-(file|package):(\d+)/g, (all, kind, at) => (
-      (kind === "file" ? this.#names[at]?.[0] : this.#packages[at]) ?? all
-    )) : code;
-    return URL.createObjectURL(new Blob([text], { type: `application/${language}` }));
+  /** Of a module, with the addresses of packages in it. @param {string} type @param {string} text @returns {string} */
+  #address(type, text) {
+    const whole = packages.length ? text.replace(/\bevalcell-package:(\d+)/g, (all, at) => this.#packages[at] ?? all) : text;
+    return URL.createObjectURL(new Blob([whole], { type: `application/${type}` }));
   }
 
   /** @returns {Promise<Told>} */
   load() {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: this.#script, entrypoint, seed, names: this.#shown() });
+      this.#port.postMessage({ source: this.#script, entrypoint, seed, places });
     });
   }
 
@@ -194,7 +173,7 @@ class Held {
     this.#heard = () => {};
     this.#port.close();
     this.#worker.terminate();
-    for (const address of [...this.#names.map(([one]) => one), ...this.#packages, this.#script]) URL.revokeObjectURL(address);
+    for (const address of [...this.#packages, this.#script]) URL.revokeObjectURL(address);
     URL.revokeObjectURL(this.#boot);
   }
 }

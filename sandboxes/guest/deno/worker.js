@@ -9,6 +9,7 @@
 const RESULT = 2, GONE = 3, LOADED = 0;
 const MESSAGE = 4000; // characters kept of an exception's text and stack
 const SCRIPT = "evaluator.ts";
+const HIDDEN = "evalcell:";
 const FULL = ["allocation failed", "could not allocate memory", "Unable to grow instance memory"];
 const FLAGS = ["net", "read", "write", "env", "import", "run", "sys", "ffi"]; // Deno's permissions
 const UNPARSED = "SyntaxError: "; // how Deno begins the message of a module that cannot be parsed
@@ -28,6 +29,7 @@ const bytes = /** @type {object} */ (getPrototypeOf(Uint8Array.prototype));
 const byteLength = uncurried(/** @type {any} */ (getOwnPropertyDescriptor(bytes, "byteLength")).get);
 const now = performance.now.bind(performance);
 const text = String;
+const toInteger = parseInt;
 const hex = uncurried(Number.prototype.toString);
 const padded = uncurried(String.prototype.padStart);
 const complain = console.error.bind(console);
@@ -64,8 +66,8 @@ let post;
 let entry;
 let entrypoint = "";
 let script = "";
-/** @type {[string, string][]} */
-let names = [];
+/** The name of each file in the script's module, its first line and its last: these two are ours. @type {[string, number, number][]} */
+let places = [];
 
 // Random numbers: the engine's own, or repeatable ones where a call has a seed, by sfc32 (Chris Doty-Humphrey, PractRand).
 const random = Math.random;
@@ -185,15 +187,15 @@ scope.onmessage = (/** @type {MessageEvent} */ first) => {
   post = port.postMessage.bind(port);
   port.onmessage = (/** @type {any} */ event) => {
     const asked = dataOf(event);
-    if (asked.calls === undefined) load(asked.source, asked.entrypoint, asked.seed, asked.names);
+    if (asked.calls === undefined) load(asked.source, asked.entrypoint, asked.seed, asked.places);
     else run(asked.calls, asked.mark);
   };
 };
 
-/** @param {string} url @param {string} name @param {number} first @param {[string, string][]} files */
+/** @param {string} url @param {string} name @param {number} first @param {[string, number, number][]} files */
 async function load(url, name, first, files) {
   script = url;
-  names = files;
+  places = files;
   entrypoint = name;
   seed(first);
   let told = '{"status":"ok","value":null}';
@@ -368,10 +370,21 @@ function statusOf(name, message) {
   return "error";
 }
 
-/** A text with the names of files for their addresses. @param {string} words @returns {string} */
+/** A text with the script's name for its address, and a file's with its own line. @param {string} words @returns {string} */
 function named(words) {
-  let told = replaceAll(words, script, SCRIPT);
-  for (let at = 0; at < names.length; at++) told = replaceAll(told, names[at][0], names[at][1]);
+  const parts = split(replaceAll(words, script, SCRIPT), SCRIPT + ":");
+  let told = parts[0];
+  for (let at = 1; at < parts.length; at++) {
+    const line = toInteger(parts[at]);
+    let place = SCRIPT + ":" + parts[at];
+    for (let number = 0; number < places.length; number++) {
+      const file = places[number], name = file[0], first = file[1], last = file[2]; // as an iterator may be patched
+      if (line < first || line > last) continue;
+      const rest = slice(parts[at], text(line).length);
+      place = name && line > first && line < last ? `${name}:${line - first}${rest}` : HIDDEN + rest;
+    }
+    told += place;
+  }
   return told;
 }
 
@@ -380,7 +393,8 @@ function shown(stack) {
   let told = "";
   const lines = split(named(cut(stack)), "\n");
   for (let at = 0; at < lines.length; at++) {
-    if (!includes(lines[at], import.meta.url)) told += (told ? "\n" : "") + lines[at];
+    if (includes(lines[at], import.meta.url) || includes(lines[at], HIDDEN)) continue;
+    told += (told ? "\n" : "") + lines[at];
   }
   return told;
 }

@@ -2,12 +2,14 @@
 /** Stands between the sandbox and the part of a dialect: errors show the script's own lines, and none of ours. */
 
 /**
- * What takes a row's words. `lines` are those of the script, which stands first in the module.
- * @param {(row: any) => any} part @param {number} lines
+ * What takes a row's words. `lines` are those of the script, which stands first in the module; from `end` on its files do.
+ * @param {(row: any) => any} part @param {number} lines @param {number} end
  */
-function evalcellOwnLines(part, lines) {
-  /** @param {string} frame */
-  const isOurs = (frame) => frame.includes(import.meta.url) && Number(/:(\d+):\d+\)?$/.exec(frame)?.[1]) > lines;
+function evalcellOwnLines(part, lines, end) {
+  const isOurs = (/** @type {string} */ frame) => {
+    const line = frame.includes(import.meta.url) ? Number(/:(\d+):\d+\)?$/.exec(frame)?.[1]) : 0;
+    return line > lines && line < end;
+  };
   return async (/** @type {any} */ row) => {
     try {
       return await part(row);

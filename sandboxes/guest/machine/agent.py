@@ -3,7 +3,8 @@ The agent on a provider's machine: loads one script, runs its rows with a limit 
 
 No script runs in this process, nor in one that was forked from it after it had read a row. `frames` has its messages,
 `namespaces` and `guest.box` what keeps a script in. It ends on a signal, when nobody reads its messages, and when it is
-done; nothing that it started is left then.
+done; nothing that it started is left then. Where it is asked to stay, it waits for other rows of the same script, which
+stays loaded, and answers them as it answered the first.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ _BARREN = 3
 
 _WELL = b'{"status":"ok","value":null}'
 
+ANSWER_END = 3
+"""The descriptor that whoever keeps this process hears by that an answer is complete."""
+
 
 class _StopSignal(Exception):
     """A signal to end has arrived."""
@@ -80,7 +84,8 @@ def main(part: Part, make_runtime: Callable[[Settings], Runtime]) -> NoReturn:
     host_facts.forget_environment()
     runtime = make_runtime(settings)
     places = host_facts.files(runtime.readable, settings["network"])
-    spawner = Spawner(places, settings["tmp"], settings["network"], runtime)
+    own = (ANSWER_END,) if settings["stays"] else ()
+    spawner = Spawner(places, settings["tmp"], settings["network"], runtime, own)
     # From here on this process knows what no script may.
     last = json.loads(part())
     rows = _split(part(), last["sizes"])
@@ -93,7 +98,12 @@ def main(part: Part, make_runtime: Callable[[Settings], Runtime]) -> NoReturn:
         writer = frames.FrameWriter(1, last["mark"], ports)
         ports.add_end(spawner.fd, _fail)
         try:
-            _answer(_Boxes(spawner, ports, settings, runtime), writer, settings, rows)
+            answering = _Answering(_Boxes(spawner, ports, settings, runtime), writer, settings)
+            while answering.answer(rows) and settings["stays"]:
+                writer.drain(0)
+                os.write(ANSWER_END, b".")
+                last = json.loads(part())
+                rows, writer.mark = _split(part(), last["sizes"]), last["mark"]
             code = 0
         except (_StopSignal, frames.HostGone):
             raise
@@ -111,48 +121,73 @@ def main(part: Part, make_runtime: Callable[[Settings], Runtime]) -> NoReturn:
         os._exit(code)
 
 
-def _answer(boxes: _Boxes, writer: frames.FrameWriter, settings: Settings, rows: list[bytes]) -> None:
-    first_box = boxes.open()
-    writer.say(hello=boxes.hello(first_box))
-    bounds = settings["limits"]
-    place = barren = 0
-    box: GuestBox | None = first_box
-    if settings["script"] is not None:
-        box = _load(first_box, boxes, writer, settings, rows)
-    while box is not None and place < len(rows):
-        first = place
-        # A later request may have ended the box before it reported anything; so try the first one alone.
-        begun = rows[place : place + 1] if barren else rows[place:]
-        for group in each(box.run(begun, bounds, settings["isolation"] == "batch")):
-            for told in group:
-                writer.say(row=place, told=frames.result_frame(*told))
-                place += 1
-            writer.drain()
-        barren = barren + 1 if place == first else 0
-        if barren > _BARREN:
-            raise AgentError("processes end before they have a result")
-        if place < len(rows) and not box.alive:
-            writer.say(loading=True)
-            box = _load(boxes.open(), boxes, writer, settings, rows)
-    if box is not None:
+class _Answering:
+    """Answers requests for one script, which is loaded once."""
+
+    def __init__(self, boxes: _Boxes, writer: frames.FrameWriter, settings: Settings) -> None:
+        self._boxes, self._writer, self._settings = boxes, writer, settings
+        self._box: GuestBox | None = None
+        self._told: list[Settings] = []
+        """What each answer begins with: the greeting, and the result of loading."""
+
+    def answer(self, rows: list[bytes]) -> bool:
+        """Run the rows, and report all that is to be known; whether others can follow."""
+        for frame in self._told:
+            self._writer.say(**frame)
+        if not self._told:
+            self._begin(bool(rows))
+        elif rows and self._box is not None and not self._box.alive:
+            self._load_again()
+        bounds, shared = self._settings["limits"], self._settings["isolation"] == "batch"
+        place = barren = 0
+        while self._box is not None and place < len(rows):
+            first = place
+            # A later request may have ended the box before it reported anything; so try the first one alone.
+            begun = rows[place : place + 1] if barren else rows[place:]
+            for group in each(self._box.run(begun, bounds, shared)):
+                for told in group:
+                    self._writer.add(row=place, told=frames.result_frame(*told))
+                    place += 1
+                self._writer.drain()
+            barren = barren + 1 if place == first else 0
+            if barren > _BARREN:
+                raise AgentError("processes end before they have a result")
+            if place < len(rows) and not self._box.alive:
+                self._load_again()
+        if self._box is not None and not self._settings["stays"]:
+            run_steps(self._box.close())
+        self._writer.say(done=len(rows))
+        return self._box is not None
+
+    def _begin(self, wants: bool) -> None:
+        box = self._boxes.open()
+        self._say({"hello": self._boxes.hello(box)})
+        self._box = box
+        if self._settings["script"] is not None:
+            told, self._box = self._load(box, wants or self._settings["stays"])
+            self._say(told)
+
+    def _say(self, told: Settings) -> None:
+        self._told.append(told)
+        self._writer.say(**told)
+
+    def _load_again(self) -> None:
+        self._writer.say(loading=True)
+        told, self._box = self._load(self._boxes.open(), True)
+        self._writer.say(**told)
+
+    def _load(self, box: GuestBox, wants: bool) -> tuple[Settings, GuestBox | None]:
+        """Load the script: the result, and the box to go on with, or None after a failure."""
+        script, bounds = self._settings["script"].encode(), self._settings["limits"]
+        how, payload, took, kept, said, _ = run_steps(box.load(script, bounds))
+        well = is_well(how, payload)
+        left = [*box.left, *(["reach"] if self._settings["reaches"] else [])]
+        told: Settings = {"loaded": frames.result_frame(how, _WELL if well else payload, took, kept, said, False)}
+        told |= {"left": left} if well and left else {}
+        if well and not (left and wants):
+            return told, box
         run_steps(box.close())
-    writer.say(done=len(rows))
-
-
-def _load(
-    box: GuestBox, boxes: _Boxes, writer: frames.FrameWriter, settings: Settings, rows: list[bytes]
-) -> GuestBox | None:
-    """Load the script and report the result; the box to go on with, or None after a failure."""
-    script, bounds = settings["script"].encode(), settings["limits"]
-    how, payload, took, kept, said, _ = run_steps(box.load(script, bounds))
-    well = is_well(how, payload)
-    left = [*box.left, *(["reach"] if settings["reaches"] else [])]
-    loaded = frames.result_frame(how, _WELL if well else payload, took, kept, said, False)
-    writer.say(loaded=loaded, **({"left": left} if well and left else {}))
-    if well and (not left or not rows):
-        return box
-    run_steps(box.close())
-    return _box_with_imports(box.modules, boxes, script, bounds) if well else None
+        return told, _box_with_imports(box.modules, self._boxes, script, bounds) if well else None
 
 
 def _box_with_imports(modules: bytes, boxes: _Boxes, script: bytes, bounds: CallBounds) -> GuestBox:

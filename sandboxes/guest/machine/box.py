@@ -217,7 +217,7 @@ def each(told: AsyncGenerator[T]) -> Iterator[T]:
     try:
         while True:
             try:
-                yield run_steps(anext(told))
+                yield run_steps(told.__anext__())  # anext is new in 3.10
             except StopAsyncIteration:
                 return
     finally:

@@ -35,23 +35,35 @@ class FrameWriter:
     """
 
     def __init__(self, fd: int, mark: str, ports: Ports) -> None:
-        self._fd, self._mark, self._ports = fd, mark, ports
-        self._rest: collections.deque[memoryview] = collections.deque()
+        self._fd, self.mark, self._ports = fd, mark, ports
+        self._rest: collections.deque[bytes | memoryview] = collections.deque()
         self._waiting = 0
         self._can = select.poll()
         self._can.register(fd, select.POLLOUT)
         ports.add_end(fd, self._gone)
 
     def say(self, **frame: Any) -> None:
-        line = json.dumps({**frame, "mark": self._mark}, separators=(",", ":")).encode() + b"\n"
-        self._rest.append(memoryview(line))
+        self.add(**frame)
+        self._begin()
+
+    def add(self, **frame: Any) -> None:
+        """Say it with the next one, or when it is waited for."""
+        line = json.dumps({**frame, "mark": self.mark}, separators=(",", ":")).encode() + b"\n"
+        last = self._rest[-1] if self._rest else None
+        if isinstance(last, bytes) and len(last) + len(line) <= _PIECE:
+            self._rest[-1] = last + line
+        else:
+            self._rest.append(line)
         self._waiting += len(line)
+
+    def _begin(self) -> None:
         self._write()
         if self._rest:
             self._ports.add_writer(self._fd, self._write)
 
     def drain(self, most: int = _MOST) -> None:
         """Wait until at most so many bytes are still to be taken. Raises Gone if the host takes none."""
+        self._begin()
         before, until = self._waiting, now() + PATIENCE
         while self._waiting > most:
             self._ports.wait(until)
@@ -63,12 +75,13 @@ class FrameWriter:
     def _write(self) -> None:
         try:
             while self._rest and self._can.poll(0):
-                written = os.write(self._fd, self._rest[0][:_PIECE])
+                head = memoryview(self._rest[0])
+                written = os.write(self._fd, head[:_PIECE])
                 self._waiting -= written
-                if written == len(self._rest[0]):
+                if written == len(head):
                     self._rest.popleft()
                 else:
-                    self._rest[0] = self._rest[0][written:]
+                    self._rest[0] = head[written:]
         except BlockingIOError:
             return
         except OSError:

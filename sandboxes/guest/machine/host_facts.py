@@ -122,7 +122,7 @@ def spare_uid() -> int | None:
     if os.geteuid() or not (may(_SETUID) and may(_SETGID) and os.path.isdir("/proc/self/fd")):
         return None
     mapped = [procfs.mapped_ids(kind) for kind in ("uid", "gid")]
-    first = int.from_bytes(os.getrandom(2)) % len(_SPARE)
+    first = int.from_bytes(os.getrandom(2), "big") % len(_SPARE)
     for number in (_SPARE[first], 65534):
         if all(any(number in ids for ids in held) for held in mapped):
             return number

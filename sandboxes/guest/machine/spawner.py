@@ -42,11 +42,21 @@ class AgentError(Exception):
 class Spawner:
     """The agent's side of the spawner."""
 
-    def __init__(self, places: list[str], tmp: list[int], network: Sequence[str] | None, runtime: RuntimeNeeds) -> None:
+    def __init__(
+        self,
+        places: list[str],
+        tmp: list[int],
+        network: Sequence[str] | None,
+        runtime: RuntimeNeeds,
+        own: Sequence[int] = (),
+    ) -> None:
+        """`own`: descriptors of the agent alone."""
         self._ours, theirs = socket.socketpair()
         self.pid = os.fork()
         if self.pid == 0:
             self._ours.close()
+            for fd in own:
+                os.close(fd)
             _serve(theirs, places, tmp, network, runtime)
         theirs.close()
 

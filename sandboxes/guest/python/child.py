@@ -197,7 +197,7 @@ def flush() -> None:
 
 def seed(number: int | None) -> None:
     """Make random numbers repeat, or without a number differ from run to run."""
-    fresh = int.from_bytes(_urandom(8)) if number is None else number
+    fresh = int.from_bytes(_urandom(8), "big") if number is None else number
     random.seed(fresh)
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed(fresh & 0xFFFFFFFF)

@@ -34,7 +34,7 @@ def install() -> None:
 
 
 def _refuse(command: Any, *more: Any, **named: Any) -> NoReturn:
-    raise PermissionError(errno.EPERM, WHY, os.fsdecode(command) if isinstance(command, str | bytes) else None)
+    raise PermissionError(errno.EPERM, WHY, os.fsdecode(command) if isinstance(command, (str, bytes)) else None)
 
 
 def _spawnvef(mode: int, file: Any, *more: Any) -> NoReturn:

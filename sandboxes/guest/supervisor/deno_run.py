@@ -6,13 +6,12 @@ Only the rules; a `Driver` does what they need. Also sent to providers' machines
 
 from __future__ import annotations
 
-import contextlib
 from itertools import accumulate
 
 from . import procfs
 from .blame import is_well
 from .deno_fifo import BEGUN, GONE, HELLO, LOADED, READY, RESULT, end_of_heap, why_not
-from .driver import BoxFailure
+from .driver import BoxFailure, Closing
 from .processor import ProcessorTime
 from .run import SupervisedRun
 
@@ -106,7 +105,7 @@ class DenoSupervisor:
         while place < len(payloads) and await self._quiet():
             count = _batch_size(payloads[place:]) if shared else 1
             run = SupervisedRun(payloads[place : place + count], True)
-            async with contextlib.aclosing(self._attempt(run, bounds)) as results:
+            async with Closing(self._attempt(run, bounds)) as results:
                 async for each in results:
                     yield each
             place += run.place

@@ -15,7 +15,7 @@ is the loading before the call that failed. `how`: `reply`, `lost`, or one of `b
 
 TYPE_CHECKING = False  # typing's, whose import is slow
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from typing import Any, Protocol
 
     from .pipes import Loop
@@ -120,6 +120,19 @@ class After:
 
 
 NOTHING = After()
+
+
+class Closing:
+    """`contextlib.aclosing`, which is new in Python 3.10."""
+
+    def __init__(self, told: AsyncGenerator[Any]) -> None:
+        self._told = told
+
+    async def __aenter__(self) -> AsyncGenerator[Any]:
+        return self._told
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._told.aclose()
 
 
 class BoxFailure(Exception):

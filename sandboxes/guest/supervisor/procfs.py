@@ -64,13 +64,13 @@ def memory(pids: list[int], limit: int) -> int:
     Pages that a fork shares are counted once if it matters, which is when counting them twice exceeds `limit`. If a
     script makes this take too long, the result exceeds the limit.
     """
-    own = [sum(fields(pid, _OWN)) for pid in pids]
-    together = most = sum(own)
+    own = {pid: sum(fields(pid, _OWN)) for pid in pids}
+    together = most = sum(own.values())
     if together <= limit or len(pids) < 2:
         return together
     until = now() + _PATIENCE
-    for pid, held in zip(reversed(pids), reversed(own), strict=True):  # a fork's share is mostly enough to know
-        most += min(0, _proportional(pid) - held)
+    for pid in reversed(pids):  # a fork's share is mostly enough to know
+        most += min(0, _proportional(pid) - own[pid])
         if most <= limit or now() > until:
             break
     return most if most <= limit else together

@@ -6,11 +6,9 @@ Only the rules; a `Driver` does what they need. Also sent to providers' machines
 
 from __future__ import annotations
 
-import contextlib
-
 from .attempt import Attempt
 from .blame import is_error, is_well, was_killed
-from .driver import NOTHING, After, BoxFailure
+from .driver import NOTHING, After, BoxFailure, Closing
 from .processor import ProcessorTime
 from .python_load import ROOM, PythonLoader
 from .run import ending
@@ -57,7 +55,7 @@ class PythonSupervisor(PythonLoader):
             last = len(payloads) if shared else place + 1
             attempt = ahead or await self._announce(payloads[place:last], bounds)
             following = after if shared else _Rest(payloads[last : last + 1])
-            async with contextlib.aclosing(self._attempt(attempt, following, bounds, shared)) as told:
+            async with Closing(self._attempt(attempt, following, bounds, shared)) as told:
                 async for each in told:
                     yield each
             ahead = attempt.ahead

@@ -51,7 +51,7 @@ class Shortage:
         it is tried again and ends in the same way, the counts have not grown.
         """
         before, self._seen = self._seen, _read_counts()
-        memory, processes = (now > then for now, then in zip(self._seen, before, strict=True))
+        memory, processes = (self._seen[place] > before[place] for place in range(2))
         return MEMORY if memory and killed else PROCESSES if processes else ""
 
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -44,10 +45,15 @@ class ApiEngine(ContainerEngine):
         self.address = f"unix://{path}"
         self._client: httpx.AsyncClient | None = None
 
+    @property
+    def removal(self) -> tuple[str, ...]:
+        return ("socket", self._path)
+
     async def open(self) -> None:
         if self._client is None:
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=8)
-            transport = httpx.AsyncHTTPTransport(uds=self._path, limits=limits)
+            # Without TLS on a socket of this machine, whose certificates need not be read.
+            transport = httpx.AsyncHTTPTransport(uds=self._path, limits=limits, verify=False)
             timeout = httpx.Timeout(60.0, connect=5.0)
             self._client = httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False)
         try:
@@ -64,9 +70,15 @@ class ApiEngine(ContainerEngine):
             await self.close()
             raise
 
-    async def describe(self) -> EngineFacts:
+    async def describe(self, id: str | None = None) -> EngineFacts:
         if not self.facts.runtimes:
-            self.facts = facts_of(self.facts.name, self.facts.version, await self._json("GET", "/info"))
+            if id and self.facts.name == "podman":
+                about = await self._json("GET", f"/v4.0.0/libpod/containers/{quote(id, safe='')}/json")
+                with suppress(OSError, KeyError):
+                    rootless = os.stat(self._path).st_uid != 0
+                    self.facts = replace(self.facts, runtimes=(str(about["OCIRuntime"]),), rootless=rootless)
+            else:
+                self.facts = facts_of(self.facts.name, self.facts.version, await self._json("GET", "/info"))
         return self.facts
 
     async def close(self) -> None:

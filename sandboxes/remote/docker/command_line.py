@@ -8,6 +8,7 @@ import os
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from sandboxes.host.child_process import Child, start
@@ -43,6 +44,10 @@ class CommandEngine(ContainerEngine):
         self._command = (path, *options)
         self.address = f"{program}{f'+{place}' if place else ''}"
 
+    @property
+    def removal(self) -> tuple[str, ...]:
+        return ("command", *self._command, "rm", "--force", "--volumes")
+
     async def open(self) -> None:
         told = await self._json("version", "--format", "{{json .}}")
         client, server = told.get("Client") or {}, told.get("Server")
@@ -55,8 +60,11 @@ class CommandEngine(ContainerEngine):
         if not podman:
             await self.describe()
 
-    async def describe(self) -> EngineFacts:
-        if not self.facts.runtimes:
+    async def describe(self, id: str | None = None) -> EngineFacts:
+        if id and self.facts.name == self._name == "podman" and self.address == "podman" and not self.facts.runtimes:
+            runtime = (await self._run("container", "inspect", "--format", "{{.OCIRuntime}}", id)).decode().strip()
+            self.facts = replace(self.facts, runtimes=(runtime,), rootless=os.getuid() != 0)
+        elif not self.facts.runtimes:
             info = await self._json("info", "--format", "{{json .}}")
             if isinstance(host := info.get("host"), dict):
                 info = {

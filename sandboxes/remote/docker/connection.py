@@ -28,6 +28,8 @@ class ContainerConnection:
         self._held = bytearray()
         self._busy = False
         self._closed = False
+        self._kept: tuple[object, ...] | None = None
+        """What the command has begun with that waits in the container for the next one."""
         self._writing = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
 
@@ -62,27 +64,48 @@ class ContainerConnection:
         if self._closed or self._busy:
             raise GoneError("docker: the container has ended, or runs another command")
         self._busy = True
-        head = {"argv": command.argv, "env": dict(command.env), "timeout": command.timeout, "size": len(command.input)}
-        errors = bytearray()
+        key = (command.argv, command.env, command.input[: command.begun]) if command.begun else None
         try:
             async with asyncio.timeout(command.timeout + _GRACE) as deadline:
-                await self._write(json.dumps(head).encode() + b"\n" + command.input)
-                while True:
-                    kind, payload = await self._frame()
-                    if kind == b"o":
-                        on_output(payload)
-                    elif kind == b"e":
-                        errors += payload
-                        del errors[:-ERRORS]
-                    elif kind == b"x":
+                if key and key == self._kept:
+                    head = {"more": True, "timeout": command.timeout}
+                    if found := await self._answer(head, command.input[command.begun :], on_output):
                         self._busy = False
-                        return CommandResult(_code(payload), errors.decode("utf-8", "replace"))
-                    else:
-                        raise UnreachableError("docker: the container's answer is invalid")
+                        return found
+                    # It had ended before it was asked, so that nothing is begun twice.
+                begin = {"argv": command.argv, "env": dict(command.env), "timeout": command.timeout}
+                self._kept = key
+                found = await self._answer(begin | {"stays": key is not None}, command.input, on_output)
+                if found is None:
+                    raise UnreachableError("docker: the container's answer is invalid")
+                self._busy = False
+                return found
         except TimeoutError:
             if not deadline.expired():  # raised by on_output
                 raise
             raise UnreachableError("docker: the container did not end a command in time") from None
+
+    async def _answer(self, head: dict[str, Any], data: bytes, on_output: OnOutput) -> CommandResult | None:
+        """Ask, and hear the answer to its end; None if the command that was kept is no longer there."""
+        errors = bytearray()
+        await self._write(json.dumps({**head, "size": len(data)}).encode() + b"\n" + data)
+        while True:
+            kind, payload = await self._frame()
+            if kind == b"o":
+                on_output(payload)
+            elif kind == b"e":
+                errors += payload
+                del errors[:-ERRORS]
+            elif kind == b"x":
+                told = _told(payload)
+                if not told.get("stays"):
+                    self._kept = None
+                if told.get("gone"):
+                    return None
+                code = told.get("code")
+                return CommandResult(code if isinstance(code, int) else None, errors.decode("utf-8", "replace"))
+            else:
+                raise UnreachableError("docker: the container's answer is invalid")
 
     async def _frame(self) -> tuple[bytes, bytes]:
         head = await self._take(_HEAD.size)
@@ -116,9 +139,9 @@ class ContainerConnection:
         await self._stream.close()
 
 
-def _code(payload: bytes) -> int | None:
-    try:
-        code = json.loads(payload)["code"]
-    except (ValueError, KeyError, TypeError):
-        raise UnreachableError("docker: the container's answer is invalid") from None
-    return code if isinstance(code, int) else None
+def _told(payload: bytes) -> dict[str, Any]:
+    with suppress(ValueError):
+        found = json.loads(payload)
+        if isinstance(found, dict):
+            return found
+    raise UnreachableError("docker: the container's answer is invalid")

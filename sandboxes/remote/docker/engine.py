@@ -111,13 +111,20 @@ class ContainerEngine(ABC):
     """Where it is, for people and the ledger."""
     facts: EngineFacts
 
+    @property
+    @abstractmethod
+    def removal(self) -> tuple[str, ...]:
+        """How another process removes a container: see `watchdog`."""
+
     @abstractmethod
     async def open(self) -> None:
         """Ask who it is, and set `facts`. Raises RefusedError with the next step, or UnreachableError."""
 
     @abstractmethod
-    async def describe(self) -> EngineFacts:
-        """Return all `facts`, which Podman takes a second to find; they are kept."""
+    async def describe(self, id: str | None = None) -> EngineFacts:
+        """
+        Return all `facts`, which are kept. Podman takes a second to find them, unless it is asked about a container.
+        """
 
     @abstractmethod
     async def close(self) -> None: ...

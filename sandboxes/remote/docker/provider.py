@@ -7,6 +7,7 @@ import hashlib
 import io
 import platform
 import re
+import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -34,6 +35,7 @@ from sandboxes.remote.docker.engine import (
 from sandboxes.remote.docker.walls import walls
 from sandboxes.remote.ledger import own_tags
 from sandboxes.remote.provider import GoneError, ListedMachine, Machine, ProviderError, RefusedError, UnreachableError
+from sandboxes.remote.provision import OLDEST
 from sandboxes.words.text import clean
 from sandboxes.words.wording import Message, Setting
 
@@ -47,7 +49,6 @@ _TMPFS = {
     "/tmp": "rw,nosuid,nodev,noexec,size=64m,mode=1777",
     _HOME: "rw,nosuid,nodev,noexec,size=96m,mode=1777",
 }
-_OLDEST = (3, 11)
 _VERSION = re.compile(r"\d{1,2}\.\d{1,3}(\.\d{1,4})?")
 _UNPACK_SECONDS = 900.0
 
@@ -62,6 +63,7 @@ class DockerProvider(base.Provider):
     longest = 86_400
     local = True
     bakes = True
+    keeps = True
     baked = _PACKAGES
 
     def __init__(
@@ -87,6 +89,11 @@ class DockerProvider(base.Provider):
         self._filling = asyncio.Lock()
         self.walls: list[str] = []
         """What protects in its containers."""
+        self._watchdog: subprocess.Popen[str] | None = None
+        self._names: dict[str, str] = {}
+        """Of containers, by their ids."""
+        self.facts: dict[str, Any] = {}
+        """What the first process of the latest said of it."""
 
     @property
     def engine(self) -> ContainerEngine:
@@ -114,6 +121,9 @@ class DockerProvider(base.Provider):
         connections, self._connections = self._connections, {}
         for one in connections.values():
             await one.close()
+        watchdog, self._watchdog = self._watchdog, None
+        if watchdog is not None:
+            await asyncio.to_thread(_end, watchdog)
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.close()
@@ -198,8 +208,9 @@ class DockerProvider(base.Provider):
         connection = ContainerConnection(stream)
         self._connections[id] = connection
         try:
-            facts = await connection.greet()
-            await self._judge(facts, image, network=order.network)
+            facts, _ = await asyncio.gather(connection.greet(), self._describe(id))
+            self._judge(facts, image, network=order.network)
+            self.facts = facts
         except UnreachableError as e:
             await finish(lambda: self._forget(id))
             raise self._explain(e, image) from None
@@ -208,32 +219,34 @@ class DockerProvider(base.Provider):
             raise
         return Machine(id, order.key, connection), facts
 
+    async def _describe(self, id: str) -> None:
+        """Find out which runtime a container has; it is told, and is no reason to do without."""
+        with suppress(ProviderError):
+            await self.engine.describe(id)
+
     def _explain(self, error: UnreachableError, image: ContainerImage) -> ProviderError:
         text = str(error)
         if "python3" in text and ("not found" in text or "no such file" in text.lower()):
             return RefusedError(
                 Message(
-                    f"docker: the image {self.image_name} has no python3; name one that has Python 3.11 or newer with ",
+                    f"docker: the image {self.image_name} has no python3; name one that has Python 3.9 or newer with ",
                     Setting("sandbox.image"),
                 )
             )
         return error
 
-    async def _judge(self, facts: Mapping[str, Any], image: ContainerImage, *, network: bool) -> None:
+    def _judge(self, facts: Mapping[str, Any], image: ContainerImage, *, network: bool) -> None:
         """Raise RefusedError for a Python that is too old, or a wall that is missing."""
         version = str(facts.get("python", ""))
-        if not _VERSION.fullmatch(version) or tuple(map(int, version.split(".")[:2])) < _OLDEST:
+        if not _VERSION.fullmatch(version) or tuple(map(int, version.split(".")[:2])) < OLDEST:
             raise RefusedError(
                 Message(
                     f"docker: the image {self.image_name} has Python {clean(version, 20)}; "
-                    "name one with 3.11 or newer with ",
+                    "name one with 3.9 or newer with ",
                     Setting("sandbox.image"),
                 )
             )
-        there, missing = walls(facts, network=network, runtime=self._runtime or "")
-        if missing and not self._runtime:  # its default may be one that needs less
-            await self.engine.describe()
-            there, missing = walls(facts, network=network, runtime=self.runtime)
+        there, missing = walls(facts, network=network, runtime=self.runtime)
         if missing:
             raise RefusedError(
                 f"docker: {self.engine.facts.words} does not close its containers as it was told; what is missing: "
@@ -267,8 +280,22 @@ class DockerProvider(base.Provider):
             tmpfs=_TMPFS,
         )
 
+    def _watch(self, sign: str, name: str) -> None:
+        """Tell the process that removes what is left of a killed run, which is started for the first."""
+        if self._watchdog is None:
+            words = (sys.executable, "-I", "-S", str(Path(__file__).with_name("watchdog.py")), *self.engine.removal)
+            null = subprocess.DEVNULL
+            self._watchdog = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=null, stderr=null, text=True, start_new_session=True
+            )
+        assert self._watchdog.stdin is not None
+        with suppress(OSError):  # it was ended by somebody else; the ledger has them all
+            self._watchdog.stdin.write(f"{sign}{name}\n")
+            self._watchdog.stdin.flush()
+
     async def _started(self, spec: ContainerSpec) -> tuple[str, ContainerStream]:
         """A container that runs, and the stream to it. An older one of that name, to which no way leads, is ended."""
+        self._watch("+", spec.name)
         try:
             try:
                 id = await self.engine.create(spec)
@@ -281,6 +308,7 @@ class DockerProvider(base.Provider):
                 f"docker: the image {self.image_name} is gone ({e}); run: {self.engine.facts.name} pull "
                 f"{self.image_name}"
             ) from None
+        self._names[id] = spec.name
         try:
             return id, await self.engine.start(id)
         except BaseException:
@@ -346,6 +374,7 @@ class DockerProvider(base.Provider):
         with suppress(GoneError):
             about = await self.engine.inspect(key)
             id = str(about.get("Id"))
+            self._names.setdefault(id, key)
             return Machine(id, key, self._connections.get(id))
         return None
 
@@ -353,8 +382,17 @@ class DockerProvider(base.Provider):
         connection = self._connections.pop(id, None)
         if connection is not None:
             await connection.close()
-        with suppress(NameInUseError):  # its end has begun
+        gone: GoneError | None = None
+        try:
             await self.engine.remove(id)
+        except NameInUseError:  # its end has begun
+            pass
+        except GoneError as e:
+            gone = e
+        if name := self._names.pop(id, None):
+            self._watch("-", name)
+        if gone:
+            raise gone
 
     async def list(self) -> AsyncIterator[ListedMachine]:
         async for one in self.engine.containers(f"{PREFIX}owner={base.OWNER}"):
@@ -370,6 +408,15 @@ class DockerProvider(base.Provider):
 
     async def extend(self, machine: Machine, seconds: int) -> None:
         """Do nothing: a container lives as long as it hears of this process, for a minute more."""
+
+
+def _end(watchdog: subprocess.Popen[str]) -> None:
+    """Let go of it; it removes what has not ended, and is not waited for long."""
+    assert watchdog.stdin is not None
+    with suppress(OSError):
+        watchdog.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        watchdog.wait(2)
 
 
 def _is_own(version: str, machine: str) -> bool:

@@ -257,13 +257,14 @@ def test_what_a_script_cannot_have_is_named() -> None:
         parse_evaluator(text, "checks.cjs", language="typescript")
     for name, why in (
         ("lodash", "write `import … from 'lodash'`, a package is declared in the script's header"),
-        ("./helper", "a file of the script's folder goes with it if `import` names it"),
         ("node:child_process", "scripts in a sandbox have no child_process; the modules of Node that are available"),
         ("timers", "it is not there; the modules of Node"),
         ("fs", "scripts in a sandbox have no fs; .*; where another is used .* copy the scoring function alone"),
     ):
         with pytest.raises(EvaluatorError, match=f"'{name}' cannot be required: {why}"):
             parse_evaluator(text.replace("'lodash'", f"'{name}'"), "checks.cjs", language="typescript")
+    with pytest.raises(EvaluatorError, match=r"^checks.cjs:1: there is no file './helper' in the script's folder"):
+        parse_evaluator(text.replace("'lodash'", "'./helper'"), "checks.cjs", language="typescript")
     with pytest.raises(EvaluatorError, match="tag of a template"):
         parse_evaluator("{% if x %}1{% endif %}", "inline", language="typescript", entry="<inline>")
     with pytest.raises(EvaluatorError, match="exceptions are no scores there either"):

@@ -164,3 +164,17 @@ def test_a_factory_is_called_at_the_top() -> None:
     with pytest.raises(EvaluatorError, match=r"which Scorer makes: add `scorer = Scorer\(limit=…\)` .*`s\.py:scorer`"):
         read(text)
     assert read(f"{text}scorer = Scorer(1)\n", "scorer").entry == "scorer"
+
+
+def test_local_evaluator_of_an_experiment_is_named_rather_than_its_helper() -> None:
+    source = """
+def exact_score(output, metadata): return float(output == metadata["exact"]), "why"
+def run_experiment(dataset, judge):
+    def item_evaluator(*, input, output, expected_output, metadata, **_):
+        if metadata["kind"] == "exact": return exact_score(output, metadata)[0]
+        return judge(output)
+    return dataset.run_experiment(task=print, evaluators=[item_evaluator])
+"""
+    with pytest.raises(EvaluatorError, match=r"scores with is `item_evaluator\(.*local to `run_experiment`.* `judge`"):
+        parse_evaluator(source, "s")
+    assert parse_evaluator(source, "s", entry="exact_score").entry == "exact_score"

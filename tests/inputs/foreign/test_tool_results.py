@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import runner
+from runner.core.errors import EvaluatorError
 from runner.inputs.evaluators.load import parse_evaluator
 
 OTHERS = "\n\ndef judge(*, input, output, **kwargs):\n    return Evaluation(name='judge', value=1.0)\n"
@@ -62,3 +63,30 @@ def test_an_object_of_a_tool_names_its_dialect() -> None:
     assert one.error is not None
     assert "a value of the type opik.ScoreResult" in one.error.message
     assert 'dialect="opik"' in one.error.message
+
+
+CALLED = """
+from autoevals import Score
+class Match:
+    def __init__(self, weight=1.0): self.weight = weight
+    def __call__(self, *, expected, output, **kwargs):
+        return [Score(name="match", score=self.weight * (output == expected)), Score(name="half", score=0.5)]
+class Plain:
+    def __call__(self, *, expected, output, **kwargs): return output == expected
+class Needs:
+    def __init__(self, client): self.client = client
+    def __call__(self, *, expected, output, **kwargs): return self.client(output)
+"""
+
+
+@pytest.mark.parametrize("dialect", [None, "braintrust"])
+def test_class_that_is_called_is_braintrust_s_as_its_instance_is(dialect: str | None) -> None:
+    evaluator = parse_evaluator(CALLED, "scores", entry="Match", dialect=dialect)
+    assert (evaluator.dialect, evaluator.entry) == ("braintrust", "Match")
+    results = runner.evaluate(evaluator, [{"output": "a", "expected": "a"}, {"output": "a", "expected": "b"}]).results
+    assert [{name: one.score for name, one in (row.outputs or {}).items()} for row in results] == [
+        {"match": 1.0, "half": 0.5},
+        {"match": 0.0, "half": 0.5},
+    ]
+    with pytest.raises(EvaluatorError):
+        parse_evaluator(CALLED, "scores", entry="Needs", dialect=dialect)

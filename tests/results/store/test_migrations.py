@@ -13,7 +13,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, inspect, text
 
-from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.load import parse_evaluator, with_files
 from runner.results.store import open_store
 from runner.results.store.database import Database, upgrade
 from runner.results.store.errors import StoreError
@@ -102,7 +102,13 @@ def test_a_store_of_an_earlier_schema_keeps_what_it_has(address: str | None, fol
     with open_store(address, folder) as store:
         assert store.add_segment(RUN, segment(result(4, 0.0))) == 4
         assert store.run(RUN).mean == 0.5
-        assert store.add_evaluator(evaluator("return 0")).number == 2
+        assert store.add_evaluator(evaluator()).number == 1  # what is in one file has the version that it had
+        assert store.evaluator("polite@1").files == {}
+        several = with_files(evaluator(), {"helper.py": "WORDS = []\n", "words/é.txt": "é\n"}, "polite")
+        kept = store.add_evaluator(several)
+        assert (kept.number, store.evaluator("polite@2").evaluator()) == (2, several)
+        assert store.add_evaluator(with_files(several, {"helper.py": "WORDS = [1]\n"}, "polite")).number == 3
+        assert store.add_evaluator(evaluator("return 0")).number == 4
 
 
 def test_what_an_older_version_is_read_as_counts_as_asked_for(address: str | None, folder: Path) -> None:

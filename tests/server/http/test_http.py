@@ -156,6 +156,9 @@ def test_a_dataset_is_looked_at_before_it_is_accepted(client: httpx.Client) -> N
     problem(client.post("/v1/datasets", params={"name": "empty.jsonl"}, content=b""), 422, "dataset")
     problem(client.post("/v1/datasets", params={"name": "broken.jsonl"}, content=b"nonsense\n"), 422, "dataset")
     problem(client.post("/v1/datasets", params={"name": "rows.exe"}, content=b"MZ"), 422, "input")
+    likely = client.get("/v1/datasets/my-rows/suggestion").json()
+    assert likely["command"].startswith(f"evalcell run {likely['evaluator']} store:my-rows"), likely
+    assert client.get("/v1/datasets/nothing/suggestion").status_code == 404
     assert client.delete("/v1/datasets/my-rows").status_code == 204
 
 

@@ -75,6 +75,9 @@ _SKIPPED = [
 ]
 
 
+schemathesis.serializer.alias("application/zip", "application/octet-stream")
+
+
 def probe(server: Live, path: str, method: str, examples: int, mode: GenerationMode) -> None:
     """Send requests made of the document to one operation: such as it describes, or such as it excludes."""
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
@@ -101,7 +104,9 @@ def probe(server: Live, path: str, method: str, examples: int, mode: GenerationM
 PATHS = [
     *(("/v1/check", "post"), ("/v1/evaluate", "post"), ("/v1/recognise", "post"), ("/v1/templates", "get")),
     *(("/v1/sandboxes", "get"), ("/v1/evaluators", "get"), ("/v1/evaluators", "post")),
+    ("/v1/evaluators/zip", "post"),
     *(("/v1/evaluators/{name}", "get"), ("/v1/evaluators/{name}", "put"), ("/v1/evaluators/{name}", "delete")),
+    ("/v1/evaluators/zip", "post"),
     *(("/v1/evaluators/{name}/versions", "get"), ("/v1/evaluators/{name}/versions/{number}", "get")),
     *(("/v1/datasets", "get"), ("/v1/datasets", "post"), ("/v1/datasets/{name}", "get")),
     *(("/v1/datasets/{name}", "delete"), ("/v1/datasets/{name}/rows", "get")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
 import zipfile
@@ -18,13 +19,17 @@ from runner.results.store import open_store
 from tests.cli.commands import evalcell, write_rows
 from tests.server.http.live import Live, live
 from tests.server.mcp.agent import call
+from tests.several import PYTHON, ROWS, SCORES, Several, both
 
-ROWS = [{"output": "A", "reference": "a"}, {"output": "B", "reference": "a"}]
-SOURCE = (
-    "from helper import norm\n\n\ndef evaluate(output, reference):\n    return float(norm(output) == norm(reference))\n"
-)
-FILES = {"helper.py": "from deep.low import low as norm\n", "deep/low.py": "def low(text):\n    return text.lower()\n"}
-SCORES = [1.0, 0.0]
+SOURCE, FILES = PYTHON.source, PYTHON.files
+
+
+def zipped(several: Several, top: str = "polite/") -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, text in {several.main: several.source, **several.files}.items():
+            made.writestr(top + name, text)
+    return data.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -51,48 +56,91 @@ def scores(results: list[dict[str, Any]]) -> list[Any]:
     return [one["score"] for one in results]
 
 
-def test_http_checks_scores_keeps_and_runs_it(server: Live) -> None:
+@both
+def test_http_checks_scores_keeps_and_runs_it(server: Live, several: Several) -> None:
+    name = f"by-http-{several.language}"
+    packed = base64.b64encode(zipped(several)).decode()
     with server.client() as client:
-        body = {"source": SOURCE, "files": FILES}
-        alone = client.post("/v1/check", json={"source": SOURCE}).json()
-        checked = client.post("/v1/check", json=body).json()
-        assert checked["problems"] == []
-        assert checked["version"] != alone["version"]
-        tried = client.post("/v1/evaluate", json={**body, "rows": ROWS}).json()
+        script = {"source": several.source, "language": several.language}
+        bodies = ({**script, "files": several.files}, {"zip": packed})
+        alone = client.post("/v1/check", json=script).json()
+        checked = [client.post("/v1/check", json=body).json() for body in bodies]
+        for one in checked:
+            assert (one["problems"], one["language"], set(one["files"])) == ([], several.language, {*several.files})
+            assert one["version"] == checked[0]["version"] != alone["version"]
+        for body in bodies:
+            tried = client.post("/v1/evaluate", json={**body, "rows": ROWS}).json()
+            assert scores([one["result"] for one in tried["results"]]) == SCORES
+        for body in bodies:  # the same: no second version
+            saved = client.post("/v1/evaluators", json={**body, "name": name}).json()
+            assert (saved["files"], saved["version"], saved["number"]) == (several.files, checked[0]["version"], 1)
+        match = {"if-match": f'"{saved["version"]}"'}
+        changed = client.put(f"/v1/evaluators/{name}", json={"source": several.source + "\n"}, headers=match).json()
+        assert (changed["number"], changed["files"]) == (2, several.files)
+        match = {"if-match": f'"{changed["version"]}"'}
+        assert client.put(f"/v1/evaluators/{name}", json={"zip": packed}, headers=match).json()["number"] == 3
+        tried = client.post("/v1/evaluate", json={"evaluator": f"{name}@2", "rows": ROWS}).json()
         assert scores([one["result"] for one in tried["results"]]) == SCORES
-        saved = client.post("/v1/evaluators", json={**body, "name": "by-http"}).json()
-        assert (saved["files"], saved["version"]) == (FILES, checked["version"])
-        assert client.post("/v1/evaluators", json={**body, "name": "by-http"}).json()["number"] == 1
-        changed = client.put(
-            "/v1/evaluators/by-http", json={"source": SOURCE + "\n"}, headers={"if-match": f'"{saved["version"]}"'}
-        ).json()
-        assert (changed["number"], changed["files"]) == (2, FILES)
-        tried = client.post("/v1/evaluate", json={"evaluator": "by-http@2", "rows": ROWS}).json()
-        assert scores([one["result"] for one in tried["results"]]) == SCORES
-        for name in ("../helper.py", "a\nb.py", "/etc/passwd"):
-            refused = client.post("/v1/evaluators", json={"source": SOURCE, "files": {name: ""}, "name": "no"})
-            assert refused.status_code == 422
-            assert "is no name of a file that belongs to it" in refused.json()["detail"]
+        raw = client.post("/v1/evaluators/zip", content=zipped(several))
+        assert (raw.status_code, raw.json()["name"], raw.json()["version"]) == (201, "polite", saved["version"])
+        named = client.post("/v1/evaluators/zip?name=other", content=zipped(several, "")).json()
+        assert (named["name"], named["version"]) == ("other", saved["version"])
 
 
-def test_a_zip_is_kept_as_its_folder_would_be(server: Live, script: Path) -> None:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as made:
-        for path in [*script.rglob("*.py")]:
-            made.write(path)
+def test_what_is_too_much_or_hostile_is_refused_before_it_is_read(server: Live) -> None:
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("evaluator.py", SOURCE)
+        made.writestr("helper.py", b"\0" * (50 << 20))
+    wrong: list[tuple[dict[str, Any], str]] = [
+        *(
+            ({"source": SOURCE, "files": {name: ""}}, "is no name of a file")
+            for name in ("../a.py", "a\nb.py", "/etc/x")
+        ),
+        ({"source": SOURCE, "files": {f"m{number}.py": "" for number in range(101)}}, "files"),
+        (
+            {"source": SOURCE, "files": {"helper.py": "", "words.txt": "é" * ((1 << 20) + 1)}},
+            "more than 100 files or 2 MB",
+        ),
+        ({"zip": base64.b64encode(bomb.getvalue()).decode()}, "bytes in them"),
+        ({"zip": base64.b64encode(b"no zip").decode()}, "the zip cannot be read"),
+        ({"zip": "?"}, "zip"),
+        ({"files": FILES}, "`files` belong to a `source`"),
+        ({"source": SOURCE, "zip": base64.b64encode(zipped(PYTHON)).decode()}, "send it alone"),
+    ]
     with server.client() as client:
-        reply = client.post("/v1/evaluators/zip", content=data.getvalue())
-        saved = reply.json()
-        assert (reply.status_code, saved["name"], saved["files"]) == (201, "polite", FILES)
-        assert saved["version"] == read_evaluator(script).version
-        named = client.post("/v1/evaluators/zip?name=other", content=data.getvalue()).json()
-        assert named["name"] == "other"
-        for wrong in (b"no zip", b"x" * (3 << 20)):
-            assert client.post("/v1/evaluators/zip", content=wrong).status_code in (413, 422)
+        for body, why in wrong:
+            for path, more in (("/v1/evaluators", {"name": "no"}), ("/v1/evaluate", {"rows": ROWS})):
+                refused = client.post(path, json={**body, **more})
+                assert (refused.status_code, why in refused.text) == (422, True), refused.text
+            checked = client.post("/v1/check", json=body)
+            assert why in checked.text
+            assert checked.status_code == 422 or checked.json()["problems"]
+        assert client.get("/v1/evaluators/no").status_code == 404
+        for wrong_zip in (b"no zip", b"x" * (3 << 20), bomb.getvalue()):
+            assert client.post("/v1/evaluators/zip", content=wrong_zip).status_code in (413, 422)
+
+
+def test_a_page_of_versions_is_bounded(server: Live) -> None:
+    with server.client() as client:
+        for number in range(4):
+            files = {"helper.py": "norm = str\n", "words.txt": f"{number}" * (3 << 19)}
+            assert client.post("/v1/evaluators", json={"source": SOURCE, "files": files, "name": "large"}).is_success
+        numbers, after = [], ""
+        while after is not None:
+            page = client.get(
+                "/v1/evaluators/large/versions", params={"count": 50} | ({"after": after} if after else {})
+            )
+            assert len(page.content) < 5 << 20
+            numbers += [one["number"] for one in page.json()["items"]]
+            after = page.json()["next"]
+        assert numbers == [4, 3, 2, 1]
 
 
 def test_a_run_of_the_client_and_of_the_page_has_them(server: Live, script: Path) -> None:
     with Client(server.url) as client:
+        checked = client.check(SOURCE, files=FILES)
+        assert (checked.version, set(checked.files)) == (read_evaluator(script).version, {*FILES})
         assert scores([one.model_dump() for one in client.evaluate(script, ROWS).results]) == SCORES
         report = client.evaluate(f"{script}/evaluator.py", ROWS, title="kept")
         assert scores([one.model_dump() for one in report.results]) == SCORES
@@ -114,15 +162,29 @@ def test_a_run_of_the_client_and_of_the_page_has_them(server: Live, script: Path
         assert [*page.get("/v1/evaluators/by-page").json()["files"]] == ["deep/low.py", "helper.py2"]
 
 
-def test_agents_give_and_see_them(server: Live) -> None:
+@both
+def test_agents_give_and_see_them(server: Live, several: Several) -> None:
     async def body() -> None:
         async with McpClient(f"{server.url}/mcp") as client:
-            checked = await call(client, "check", source=SOURCE, files=FILES)
-            assert not checked.get("problems")
-            tried = await call(client, "try", source=SOURCE, files=FILES, rows=ROWS)
+            sent = {"source": several.source, "language": several.language, "files": several.files}
+            checked = await call(client, "check", **sent)
+            assert (checked["problems"], set(checked["files"])) == ([], {*several.files})
+            tried = await call(client, "try", **sent, rows=ROWS)
             assert scores(tried["results"]) == SCORES
-            await call(client, "save", source=SOURCE, files=FILES, name="by-agent")
-            assert (await call(client, "show", kind="evaluator", name="by-agent"))["files"] == FILES
+            name = f"by-agent-{several.language}"
+            saved = await call(client, "save", **sent, name=name)
+            assert set(saved["files"]) == {*several.files}
+            assert (await call(client, "show", kind="evaluator", name=name))["files"] == several.files
+            edited = several.source + "\n"
+            asked = {"source": edited, "language": several.language, "name": name, "expected": saved["version"]}
+            assert set((await call(client, "save", **asked))["files"]) == {*several.files}
+            words = {**several.files, "words.txt": "x" * 100_000}
+            await call(client, "save", **{**sent, "files": words}, name=name)
+            shown = await call(client, "show", kind="evaluator", name=name)
+            assert (shown["files"]["words.txt"], len(json.dumps(shown)) < 10_000) == ("100,000 characters", True)
+            (helper, *_) = several.files
+            one = await call(client, "show", kind="evaluator", name=name, file=helper)
+            assert one["text"] == several.files[helper]
 
     asyncio.run(body())
 

@@ -183,6 +183,9 @@ def test_a_run_that_was_cancelled_has_its_figures_and_charts(client: httpx.Clien
 
 def test_a_dataset_is_tried_with_an_evaluator_that_can_score_it(client: httpx.Client) -> None:
     client.post("/v1/evaluators", json={"name": "other", "source": "def evaluate(gold):\n    return 1\n"})
+    suggested = client.get("/datasets/demo/suggested").text
+    assert 'href="/evaluators/new?template=tool-calls&amp;dataset=demo"' in suggested
+    assert "evalcell run tool-calls store:demo" in suggested
     found = client.get("/datasets/demo/tried")
     assert "other@1" not in found.text
     assert found.text.count('<article class="tried"') == 5

@@ -13,12 +13,31 @@ def templates() -> None:
     """List the evaluators that come with evalcell."""
 
 
+@click.command(short_help="Suggest a template for a dataset, and the command that runs it.", cls=options.HeadingCommand)
+@options.dataset("dataset")
+@options.settings("evalcell suggest")
+@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON object only.")
+@options.calls("author.suggest.suggest")
+def suggest() -> None:
+    """
+    Suggest a template for DATASET: the whole command that runs it, and why.
+
+    It looks at the first 200 rows: which columns look like the output and the reference, and whether they hold JSON,
+    tool calls, labels, numbers, lists, short answers, long texts or programs. Nothing is scored.
+    """
+
+
 @click.command(short_help="Print the source of a template, or of a kept evaluator.")
 @click.argument("name", shell_complete=options.completion_of("templates"))
 @options.language("The language of a template that has several.")
+@click.option("-o", "--output", metavar="FOLDER", help="Write it here, with the files that belong to it.")
 @options.calls("library.listings.show_source")
 def show() -> None:
-    """Print the source of the template NAME, or of NAME@VERSION of the store, to save and change it."""
+    """
+    Print the source of the template NAME, or of NAME@VERSION of the store, to save and change it.
+
+    A version of several files is written to a new FOLDER, which is an evaluator as well.
+    """
 
 
 @click.command(short_help="Write a first script, and worked examples for it.")

@@ -19,6 +19,7 @@ from runner.core.text import json_text, rows_of, size_of
 from runner.inputs.datasets.dataset import SUFFIXES, open_dataset, refuse_irregular
 from runner.inputs.datasets.formats.streams import COMPRESSION_SUFFIXES
 from runner.inputs.datasets.formats.unnest import write_rows
+from runner.inputs.evaluators.evaluator_files import names_of
 from runner.inputs.evaluators.resolve import STORE_PREFIX, find_evaluator
 from runner.results.store import open_store
 from runner.results.store.names import split_file_name
@@ -42,7 +43,8 @@ def add(file: str, name: str | None, language: str | None, rows: str | None = No
     with open_store() as store:
         saved = store.add_evaluator(evaluator, name=name)
     out = render.out()
-    out.say(render.text(f"{saved.reference} is version {saved.version}: evalcell run {saved.reference} DATASET"))
+    files = f" with {names_of(saved.files)}" if saved.files else ""
+    out.say(render.text(f"{saved.reference}{files} is version {saved.version}: evalcell run {saved.reference} DATASET"))
     return DONE
 
 

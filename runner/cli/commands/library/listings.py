@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from rich.text import Text
 
 import templates
+from runner.cli.commands.author.new import write_new
 from runner.cli.exit_codes import DONE
 from runner.cli.views import render
+from runner.core.text import printable, whole
+from runner.inputs.evaluators.evaluator_files import names_of
 from runner.inputs.evaluators.resolve import find_language, is_reference
 from runner.runs.store_references import find as find_stored
 from sandboxes.base import Capabilities, Language
@@ -19,26 +23,53 @@ _GRANTS = {"files": "files (--file)", "env": "variables (--env)", "network": "ne
 
 
 def list_templates() -> int:
-    """Return a line each."""
+    """Print which one to begin with, then a line each."""
+    begin = render.table("the output is", "begin with")
+    for purpose, name in templates.PURPOSES.items():
+        begin.add_row(Text(purpose), Text(name))
     made = render.table("template", "languages", "what it scores")
     for name in templates.names():
         about = templates.description(name).splitlines()
         languages = ", ".join(templates.languages(name))
         made.add_row(Text(name), Text(languages), render.text(about[0]))
     out = render.out()
+    out.print(begin)
     out.print(made)
+    out.print(Text("evalcell suggest DATASET names the one that fits your columns"))
     out.print(Text("evalcell run NAME demo tries one; evalcell show NAME > mine.py copies it"))
     return DONE
 
 
-def show_source(name: str, language: Language | None) -> int:
-    """Return the source and nothing else. Raises EvaluatorError for a name or language that there is not."""
+def show_source(name: str, language: Language | None, output: str | None = None) -> int:
+    """
+    Print the source and nothing else, or write it to a folder, with the files that belong to it.
+
+    Raises:
+        EvaluatorError: For a name or language that there is not.
+        OutputError: It cannot be written there.
+    """
+    files, is_grader = {}, False
     if is_reference(name):
-        source = find_stored(name, language).source
+        stored = find_stored(name, language)
+        source, files, language, is_grader = stored.source, stored.files, stored.language, stored.entry == "<json>"
     else:
-        source = templates.source(name, find_language(name, language))
+        language = find_language(name, language)
+        source = templates.source(name, language)
+    if output is not None:
+        folder, stem, suffix = Path(output), "evaluator", ".py" if language == "python" else ".ts"
+        while f"{stem}{suffix}" in files:
+            stem += "_"
+        script = folder / ("grader.json" if is_grader else f"{stem}{suffix}")
+        write_new({script: source, **{folder / file: text for file, text in files.items()}}, "folder", folders=True)
+        render.out().say(Text(f"wrote {printable(whole(str(script)))}{f' with {names_of(files)}' if files else ''}"))
+        return DONE
     sys.stdout.flush()
     sys.stdout.buffer.write(source.encode())
+    sys.stdout.buffer.flush()
+    if files:
+        render.err().say(
+            Text(f"it has files beside it: {names_of(files)}; evalcell show {name} -o FOLDER writes all of them")
+        )
     return DONE
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from tempfile import NamedTemporaryFile
 from typing import Any
 
@@ -22,6 +23,7 @@ from runner.cli.views import render
 from runner.core.errors import FailedRowsError, InputError
 from runner.core.text import json_text
 from runner.core.types import Evaluator
+from runner.engine.scoring.overview import overview
 from runner.results.output.files import WriteError
 from runner.results.reports.content import RunContent
 from runner.runs.project.suite import Suite, SuitePart, baseline_of, folder_of, own, refuse_names, share_values
@@ -52,9 +54,10 @@ def run_all(suites: Sequence[Suite], options: CommandOptions) -> int:
     codes: list[int] = []
     told: list[RunContent] = []
     shown: dict[str, Any] = {}
+    blocks: list[Callable[[], int]] = []
     with _standard_input(suites) as path:
         for suite in suites:
-            contents = _run(suite, path, one, codes)
+            contents = _run(suite, path, one, codes, blocks)
             told += contents.values()
             for name, content in contents.items():
                 shown[name] = content.summary.model_dump(mode="json") | baseline_comparison(suite.runs[name])
@@ -62,16 +65,28 @@ def run_all(suites: Sequence[Suite], options: CommandOptions) -> int:
                 suite.report(list(contents.values()))
             except WriteError as error:
                 codes.append(_say(error))
-            if INTERRUPTED in codes:
+            if any(content.state == "interrupted" for content in told):
                 break
+    summaries = {content.name: content.summary for content in told}
+    if len(told) > 1 and not one.quiet:
+        render.out().print(render.overview_view(summaries))
+    codes += [block() for block in blocks]
     tell_step(lambda: told)
     if options.as_json:
-        render.out().out(json_text({"runs": shown}), highlight=False)
+        render.out().out(
+            json_text({"overview": [row._asdict() for row in overview(summaries)], "runs": shown}), highlight=False
+        )
     return next(code for code in _ORDER if code in codes)
 
 
-def _run(suite: Suite, path: str | None, options: CommandOptions, codes: list[int]) -> dict[str, RunContent]:
-    """Run one suite, and add the exit code of each run; return what a report shows of those that ended, by name."""
+def _run(
+    suite: Suite, path: str | None, options: CommandOptions, codes: list[int], blocks: list[Callable[[], int]]
+) -> dict[str, RunContent]:
+    """
+    Run one suite; return what a report shows of those that ended, by name.
+
+    Adds what prints the block of each run, and returns its exit code; of one that failed the code.
+    """
     contents: dict[str, RunContent] = {}
     for name, work in suite.runs.items():
         of = f"{name}: "
@@ -81,7 +96,8 @@ def _run(suite: Suite, path: str | None, options: CommandOptions, codes: list[in
             else:
                 with open(path, "rb") as stdin:
                     interrupted = execute(work, stdin, quiet=options.quiet)
-            codes.append(report(work, options.but(output=tuple(work.written), report=()), interrupted, of))
+            its = options.but(output=tuple(work.written), report=())
+            blocks.append(partial(report, work, its, interrupted, of))
         except (SandboxError, UnsupportedConfigError, InputError, WriteError, FailedRowsError) as error:
             codes.append(_say(error, of))
             interrupted = False

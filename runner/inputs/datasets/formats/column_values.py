@@ -42,16 +42,6 @@ class TooLong(RowError):
         super().__init__(f"the row is longer than {MAX_ROW >> 20} MB{more}")
 
 
-def decode_utf8(data: bytes) -> str:
-    """Decode UTF-8. Raises RowError."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        if data[error.start] == UNDECODED_BYTE:  # never in UTF-8: the encoding may be another one
-            raise RowError(f"it has bytes that are no text in the file's encoding; {UTF8_STEP}") from None
-        raise RowError(f"not UTF-8 at byte {error.start + 1}; {UTF8_STEP}") from None
-
-
 def too_deep() -> RowError:
     return RowError(f"nested more than {MAX_DEPTH} levels deep")
 

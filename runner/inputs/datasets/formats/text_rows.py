@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 from runner.core.errors import DatasetError
 from runner.core.text import describe
 from runner.inputs.datasets import work
-from runner.inputs.datasets.formats.column_values import MAX_ROW, RowError, TooLong, UnreadError, decode_utf8
+from runner.inputs.datasets.formats.column_values import (
+    MAX_ROW,
+    UNDECODED_BYTE,
+    UTF8_STEP,
+    RowError,
+    TooLong,
+    UnreadError,
+)
 from runner.inputs.datasets.formats.delimiter import WORDS, sniff
 from runner.inputs.datasets.formats.streams import BUFFER, MARK
 from runner.inputs.datasets.notes import RowNotes
@@ -94,6 +101,16 @@ def jsonl_rows(file: BufferedReader, name: str, before: int = 0, notes: RowNotes
 def json_row(line: bytes) -> dict[str, Any]:
     """Return the row of a line of JSON. Raises RowError."""
     return columns(parse_json(decode_utf8(line.removeprefix(MARK).rstrip(b"\r\n"))))
+
+
+def decode_utf8(data: bytes) -> str:
+    """Decode UTF-8. Raises RowError."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        if data[error.start] == UNDECODED_BYTE:  # never in UTF-8: the encoding may be another one
+            raise RowError(f"it has bytes that are no text in the file's encoding; {UTF8_STEP}") from None
+        raise RowError(f"not UTF-8 at byte {error.start + 1}; {UTF8_STEP}") from None
 
 
 class _CsvLines:

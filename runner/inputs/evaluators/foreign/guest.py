@@ -88,7 +88,8 @@ def javascript_program(part: str, entry: str, source: str, options: Mapping[str,
 
 def _exported(text: str, part: str, lines: int) -> str:
     """A program of which these first lines are the script's own."""
-    return f"{text}export const {ENTRY} = evalcellOwnLines({part}, {lines});\n"
+    end = text.count("\n") + part.count("\n") + 2
+    return f"{text}export const {ENTRY} = evalcellOwnLines({part}, {lines}, {end});\n"
 
 
 def _process(source: str) -> str:

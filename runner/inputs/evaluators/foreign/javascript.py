@@ -79,21 +79,21 @@ def read_javascript(source: str, where: str) -> ScriptModule:
     if RUNNER in source:
         _add_runners(script, module)
     if module.is_common:
-        for required in REQUIRE_CALL.finditer(source):
-            if required[2].removeprefix("node:") not in BUILT_IN:
-                line = source.count("\n", 0, required.start()) + 1
-                name = describe(required[2], 60)
-                plain = required[2].removeprefix("node:")
-                of_node = plain in (*CLOSED_MODULES.split(), *PURE.split())
-                why = import_problem(f"node:{plain}" if of_node else required[2])
-                if why is None:
-                    why = (
-                        f"it is not there; {OPEN}"
-                        if of_node
-                        else f"write `import … from {required[2]!r}`, {NO_MODULES}"
-                    )
-                raise EvaluatorError(f"{where}:{line}: {name} cannot be required: {why}")
+        refuse_required(source, where)
     return module
+
+
+def refuse_required(source: str, where: str) -> None:
+    """Raise EvaluatorError for a `require` of what is not there. Files are looked for where they are known."""
+    for required in REQUIRE_CALL.finditer(source):
+        plain = required[2].removeprefix("node:")
+        if plain not in BUILT_IN and not plain.startswith(("./", "../")):
+            line = source.count("\n", 0, required.start()) + 1
+            of_node = plain in (*CLOSED_MODULES.split(), *PURE.split())
+            why = import_problem(f"node:{plain}" if of_node else required[2])
+            if why is None:
+                why = f"it is not there; {OPEN}" if of_node else f"write `import … from {required[2]!r}`, {NO_MODULES}"
+            raise EvaluatorError(f"{where}:{line}: {describe(required[2], 60)} cannot be required: {why}")
 
 
 def _add_runners(script: TypeScriptModule, module: ScriptModule) -> None:

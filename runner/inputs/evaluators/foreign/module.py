@@ -107,12 +107,15 @@ class ScriptModule:
     """True for a CommonJS module."""
 
     def called(self, entry: str) -> ModuleFunction | None:
-        """Return the function of a name, or the method of `Class.method`."""
+        """Return the function of a name, the method of `Class.method`, or what a class without arguments does."""
         name, dot, method = entry.partition(".")
-        if not dot:
-            return self.functions.get(entry)
         found = self.classes.get(name)
-        return None if found is None else found.methods.get(method)
+        if found is None:
+            return None if dot else self.functions.get(entry)
+        own = found.methods.get(method or "__call__")
+        if dot or own is None:
+            return own
+        return None if arguments_of(self, name) else own._replace(name=name)
 
     def definition(self, entry: str) -> CallableNode | None:
         """Return the function of a name, the method of `Class.method`, or what an instance does, as it is written."""

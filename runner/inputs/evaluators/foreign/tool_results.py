@@ -41,8 +41,8 @@ def tool_of(module: ScriptModule, entry: str) -> str | None:
 
 def _makers(module: ScriptModule, entry: str) -> Iterator[ast.AST]:
     """The function, and those of the script whose value it returns as it is, alone or in a list."""
-    function = module.names.get(entry)
-    if not isinstance(function, CallableNode):
+    function = module.definition(entry)
+    if function is None:
         return
     yield function
     for one in own_nodes(function.body) if isinstance(function, FunctionNode) else ():

@@ -148,6 +148,11 @@ def left_behind(file: str) -> str:
             f"{file} beside the script is not taken along, as it is compiled: put its Python source there, or install "
             "it as a package"
         )
+    if file.removesuffix(".py") in sys.stdlib_module_names:
+        return (
+            f"{file} beside the script is not taken along, as `import {file.removesuffix('.py')}` is Python's own "
+            "module: give the file another name if it is meant"
+        )
     return f"{file} beside the script is not taken along: copy what the script needs of it into a file of another name"
 
 
@@ -194,7 +199,8 @@ def next_step(
         for names in _modules("\n".join((evaluator.source, *modules)), tries=hidden)
     )
     at_load = () if hidden else at_load  # it has been loaded
-    own = [name for name in at_load if name[0] == "." or _top(name) in evaluator.beside or is_own_file(name)]
+    beside = evaluator.beside.keys() - sys.stdlib_module_names
+    own = [name for name in at_load if name[0] == "." or _top(name) in beside or is_own_file(name)]
     same = [name for name in anywhere if _top(name) == top] or [module]
     there = {_name(line) for line in declared if ";" not in line}
     others = [name for name in (*at_load, *same) if name not in own and _name(_top(name)) not in there]

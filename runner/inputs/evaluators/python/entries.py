@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -31,14 +30,13 @@ from runner.inputs.evaluators.python.signature import (
     key_of,
     keywords,
     names_of,
-    of_classes,
     own_nodes,
     parameters,
     parse,
 )
 
-_SCORES = re.compile(
-    r"scor|grad|eval|reward|metric|accura|exact|match|correct|judg|check|similar|verif|compar|equal|equiv|assess|rouge|"
+SCORES = re.compile(
+    r"scor|grad|(?<!retri)eval|reward|metric|accura|exact|match|correct|judg|check|similar|verif|compar|equal|equiv|assess|rouge|"
     r"bleu|dist|overlap|precision|recall|ndcg|"
     r"(^|_)(f1|em|wer|cer|iou|same|mrr|map|dcg|hit|hits|auc|mae|mse|rmse|cider|meteor|chrf|pass)(_|$)",
     re.IGNORECASE,
@@ -53,11 +51,13 @@ _EXTRACTS = re.compile(
     r"(?P<weak>get|format|load|read|convert|split|find|predict|generate|to))(_|$|(?=[A-Z]))"
 )
 """Names of what makes a value that others judge; the weak ones not where the rest of the name is a score's."""
-_HANDS_ON = {"evaluators", "scorers", "item_evaluators", "reward_funcs", "custom_scorers"}
+HANDS_ON = {"evaluators", "scorers", "item_evaluators", "reward_funcs", "custom_scorers"}
 """What runs scorers is given them by."""
 _USUAL = ("score", "compute_score", "grade", "metric", "reward", "reward_func", "accuracy")
 """Names that people give the function that is called from outside."""
 _MAKES = re.compile(r"(make|build|create|load|register|init|setup|main|test)(_|$|(?=[A-Z]))")
+_OF_DOC = re.compile(r"(^|_)doc_to_")
+"""What lm-eval makes of a row before it asks a model."""
 _NO_VALUE = re.compile(r"_(fn|func|function|file|path|dir)$|^(metrics|scores|results|file|path|fn|func)$")
 """Parameters that no row can give: functions, files, and sums that are added to."""
 _WHOLE = re.compile(r"^(.*_)?(data|dataset|articles|corpus|examples|samples|records|rows)$")
@@ -112,12 +112,14 @@ def _points(entry: Entry) -> int:
     required = len(entry.required)
     if last.startswith("_") or entry.makes or not entry.scores or not entry.parameters or required > _MOST:
         return 0
+    if _OF_DOC.search(last):
+        return 0
     if any(_NO_VALUE.search(name) for name in entry.required):
         return 0
     own = [one.name for one in entry.parameters if one.required or not entry.accepts_any]
     names = [plain_name(one) for one in (*own, *entry.keys)]
     helps = _HELPS.match(last) is not None
-    scores = _SCORES.search(last if helps else entry.name) is not None or _SCORES.search(plain_name(last)) is not None
+    scores = SCORES.search(last if helps else entry.name) is not None or SCORES.search(plain_name(last)) is not None
     roles = (any(name in OUTPUTS for name in names), any(name in REFERENCES - OUTPUTS for name in names))
     if entry.callers and is_helper(entry):
         return 0
@@ -131,7 +133,7 @@ def _points(entry: Entry) -> int:
         + any(name in INPUTS for name in names)
     )
     judges = scores and ("." not in entry.name or any(roles))
-    helps = _MAKES.match(last) is not None or (helps and not judges) or last.startswith("doc_to_")
+    helps = _MAKES.match(last) is not None or (helps and not judges)
     return max(0, points - 4 * helps - 3 * (bool(entry.callers) and not _of_row(entry))) if points > 1 else 0
 
 
@@ -139,7 +141,7 @@ def is_helper(entry: Entry) -> bool:
     """Say whether it makes a value of an output, by its name, and is given nothing to judge it by."""
     last = entry.name.rpartition(".")[2]
     verb = _EXTRACTS.match(last)
-    judges = verb is not None and verb["weak"] and _SCORES.search(last) is not None
+    judges = verb is not None and verb["weak"] and SCORES.search(last) is not None
     return verb is not None and not judges and not takes_both(entry)
 
 
@@ -180,7 +182,7 @@ def judging(entries: Iterable[Entry]) -> list[Entry]:
     """Return those that judge by their names, whatever they take; else the only one that there is."""
     some = [one for one in entries if one.scores and one.required and not one.makes and not one.callers]
     some = [one for one in some if one.name[0] != "_" and not _MAKES.match(one.name)]
-    return [one for one in some if _SCORES.search(one.name)] or some[: len(some) == 1]
+    return [one for one in some if SCORES.search(one.name)] or some[: len(some) == 1]
 
 
 def _may_score(entry: Entry) -> bool:
@@ -189,7 +191,7 @@ def _may_score(entry: Entry) -> bool:
     few = 1 < len(entry.required) <= _MOST and not any(map(_NO_VALUE.search, entry.required))
     return (
         few
-        and not is_helper(entry)
+        and not (is_helper(entry) or _OF_DOC.search(last))
         and entry.scores
         and not (entry.makes or entry.callers or last.startswith("_") or _MAKES.match(last))
     )
@@ -235,63 +237,6 @@ def call_name(body: list[ast.stmt], name: str) -> str:
     return own.expression if own is not None and own.expression else name
 
 
-def local_step(body: list[ast.stmt], name: str | None = None) -> str:
-    """
-    Say what to do with a function that stands in another one: with this name, or one that likely scores a row.
-
-    Empty where there is none.
-    """
-    tops, local = names_of(body), dict[Entry, tuple[str, list[str]]]()
-    known = tops.keys() | {*dir(builtins)}
-    for top, outer in tops.items():
-        if not isinstance(outer, CallableNode | ast.ClassDef):
-            continue
-        own_methods = {id(one) for one in outer.body} if isinstance(outer, ast.ClassDef) else set()
-        nodes = [one for one in ast.walk(outer) if isinstance(one, FunctionNode) and one is not outer]
-        inner = [one for one in nodes if id(one) not in own_methods and name in (None, one.name)]
-        if name is None and isinstance(outer, CallableNode) and isinstance(made := _returned(outer), FunctionNode):
-            own_entry = _entry(made, parameters(made.args))._replace(name=made.name)
-            if any(plain_name(one.name) in OUTPUTS for one in own_entry.parameters) and _SCORES.search(top + made.name):
-                given = ", ".join(f"{one.name}=…" for one in parameters(outer.args) if one.required)
-                line = f"scorer = {top}({given})"
-                return f"`{printable(own_entry.words, 100)}`, which {top} makes: add `{line}` to the end of the script"
-            continue
-        kinds = {id(one): kind.name for kind in ast.walk(outer) if isinstance(kind, ast.ClassDef) for one in kind.body}
-        methods = of_classes(outer)
-        for node in inner:
-            own = ".".join(filter(None, (kinds.get(id(node)), node.name)))
-            entry = _entry(node, parameters(node.args)[id(node) in methods :])._replace(name=own)
-            if name is not None or _judges_locally(entry):
-                local[entry] = (top, _lacking(node, known))
-    if not local:
-        return ""
-    first, *others = local
-    top, read = local[first]
-    needs = f", with what it takes of that, {list_names(read, 4)}," if read else ""
-    also = [f"`{printable(one.words, 60)}` (line {one.line})" for one in others[:4]]
-    rest = f" (local, too: {', '.join(also)})" if also else ""
-    return (
-        f"`{printable(first.words, 100)}` (line {first.line}) that is local to `{printable(top, 60)}`, and nobody but "
-        f"that can call it: copy it out{needs} to the top level of the script{rest}"
-    )
-
-
-def _lacking(node: FunctionNode, known: Collection[str]) -> list[str]:
-    """What a function in another one takes of that."""
-    nodes = [*ast.walk(node)]
-    own = {one.arg for one in nodes if isinstance(one, ast.arg)}
-    own |= {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
-    own |= {one.name for one in nodes if isinstance(one, FunctionNode | ast.ExceptHandler) and one.name}
-    own |= {a.asname or a.name for one in nodes if isinstance(one, ast.Import | ast.ImportFrom) for a in one.names}
-    return [*dict.fromkeys(one.id for one in nodes if isinstance(one, ast.Name) and one.id not in own | {*known})]
-
-
-def _judges_locally(entry: Entry) -> bool:
-    """Whether a function in another one is a scorer by its name and by what it takes."""
-    words = {plain_name(one) for one in entry.required}
-    return bool(likely([entry])) and bool(words & (OUTPUTS | {"run", "outputs"}))
-
-
 def callers_of(names: Mapping[str, ast.AST]) -> dict[str, set[str]]:
     """Return, by name, the other functions and classes of the script that call it, or hand it on."""
     found: dict[str, set[str]] = {}
@@ -323,7 +268,7 @@ class _Script:
     def entry(self, name: str, node: ast.AST) -> Entry | None:
         """What can be called by the name; None for what is none, or whose parameters cannot be seen."""
         signed = self._signed(node)
-        makes = isinstance(node, CallableNode) and _returned(node) is not None
+        makes = isinstance(node, CallableNode) and returned_function(node) is not None
         return None if signed is None else signed._replace(name=name, line=getattr(node, "lineno", 1), makes=makes)
 
     def of_class(self, node: ast.ClassDef) -> dict[str, Entry]:
@@ -342,12 +287,14 @@ class _Script:
                 continue
             whole = node.name if name == "__call__" else f"{node.name}.{name}"
             made = f"{node.name}()" if bare else node.name
-            found[whole] = _entry(method, _own(method))._replace(
+            found[whole] = entry_of(method, _own(method))._replace(
                 name=whole,
                 expression=made if name == "__call__" else f"{made}.{name}",
                 callers=frozenset(callers.get(name, ())),
             )
-        if not found and not abstract and (step := _of_values(node, methods)):
+        below = any(isinstance(one, ast.ClassDef) and _extends(one, node.name) for one in self.names.values())
+        step = _of_values(node, methods) or ("" if below else _of_arguments(node, methods))
+        if step and not found and not abstract:
             found[node.name] = Entry(node.name, (), line=node.lineno, makes=True, step=step)
         return found
 
@@ -365,13 +312,13 @@ class _Script:
             return None
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                return _entry(node, parameters(node.args))
+                return entry_of(node, parameters(node.args))
             case ast.Name(id=name) if name in self.names:
                 return self._signed(self.names[name], depth + 1)
             case ast.Attribute(value=ast.Call() as made, attr=method):
                 kind = self._made(made)
                 found = None if kind is None else self.methods(kind).get(method)
-                return None if found is None else _entry(found, _own(found))
+                return None if found is None else entry_of(found, _own(found))
             case ast.Call(func=func, args=given):
                 return self._of_call(node, func, given, depth)
         return None
@@ -379,12 +326,12 @@ class _Script:
     def _of_call(self, node: ast.Call, func: ast.expr, given: list[ast.expr], depth: int) -> Entry | None:
         if (kind := self._made(node)) is not None:
             called = self.methods(kind).get("__call__")
-            return None if called is None else _entry(called, _own(called))
+            return None if called is None else entry_of(called, _own(called))
         last = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
         if last == "partial" and given:
             return _bound(self._signed(given[0], depth + 1), len(given) - 1, {one.arg for one in node.keywords})
         factory = self.names.get(last) if isinstance(func, ast.Name) else None
-        if isinstance(factory, CallableNode) and (inner := _returned(factory)) is not None:
+        if isinstance(factory, CallableNode) and (inner := returned_function(factory)) is not None:
             return self._signed(inner, depth + 1)
         return None
 
@@ -400,7 +347,7 @@ class _Script:
         return kind if isinstance(kind, ast.ClassDef) else None
 
 
-def _entry(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
+def entry_of(node: CallableNode, own: tuple[Parameter, ...]) -> Entry:
     docstring = "" if isinstance(node, ast.Lambda) else ast.get_docstring(node) or ""
     every = (*own, *keywords(node))
     entry = Entry("", every, node.args.kwarg is not None, node.lineno, docstring, keys=_keys(node, own))
@@ -454,7 +401,7 @@ def _handed_on(node: CallableNode) -> str | None:
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and isinstance(one.value, ast.Call)
     }
     for word in (word for call in body if isinstance(call, ast.Call) for word in call.keywords):
-        if word.arg not in _HANDS_ON:
+        if word.arg not in HANDS_ON:
             continue
         for each in getattr(word.value, "elts", [word.value]):
             call = made.get(expression(each), expression(each) if isinstance(each, ast.Call) else "")
@@ -511,13 +458,13 @@ def _of_values(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
     judges = [
         name
         for name, one in methods.items()
-        if _own(one) == () and (name == "__call__" or name[0] != "_") and _returned(one) is None
+        if _own(one) == () and (name == "__call__" or name[0] != "_") and returned_function(one) is None
     ]
     required = [] if made is None else [one.name for one in _own(made) if one.required]
     takes_row = [one for name, one in methods.items() if name[0] != "_" and any(p.required for p in _own(one))]
     if made is None or not judges or not required or len(required) > _MOST or takes_row:
         return ""
-    judges.sort(key=lambda name: (name != "__call__", _SCORES.search(name) is None))
+    judges.sort(key=lambda name: (name != "__call__", SCORES.search(name) is None))
     lists = {_held(made).get(one, one) for method in methods.values() for one in _gone_through(method)} & {*required}
     given = ", ".join(f"[{one}]" if one in lists else one for one in required)
     call = "" if judges[0] == "__call__" else f".{judges[0]}"
@@ -527,6 +474,23 @@ def _of_values(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
         f"evaluate({', '.join(required)}): return {node.name}({given}){call}()` to the script, and run that"
     )
     return f"{text}; it goes through lists of all rows, so each row is a list of one" if lists else text
+
+
+def _of_arguments(node: ast.ClassDef, methods: Mapping[str, FunctionNode]) -> str:
+    """What to write for a class that needs arguments, and has a method that likely scores a row."""
+    made = methods.get("__init__")
+    asked = ", ".join(f"{one.name}=…" for one in _own(made) if one.required) if made is not None else ""
+    some = [one for name, one in methods.items() if name[0] != "_" or name == "__call__"]
+    own = [entry_of(one, _own(one))._replace(name=one.name) for one in some if not _decorated(one, "property")]
+    own = [one for one in own if not any(_WHOLE.search(plain_name(name)) for name in one.required)]
+    best = likely([one._replace(name=f"{node.name}.eval" if one.name == "__call__" else one.name) for one in own])
+    if not best or not asked:
+        return ""
+    method = "" if best[0].name == f"{node.name}.eval" else f".{best[0].name}"
+    return (
+        f"the class `{node.name}` needs arguments to be made: add `scorer = {node.name}({asked}){method}`, with your "
+        "values, to the end of the script, and name `scorer` after the file"
+    )
 
 
 def _held(made: FunctionNode) -> dict[str, str]:
@@ -574,7 +538,7 @@ def _bound(entry: Entry | None, places: int, names: set[str | None]) -> Entry | 
     return entry._replace(parameters=tuple(left))
 
 
-def _returned(node: CallableNode) -> ast.AST | None:
+def returned_function(node: CallableNode) -> ast.AST | None:
     """The function that a factory returns; None for what is no factory."""
     if isinstance(node, ast.Lambda):
         return node.body if isinstance(node.body, ast.Lambda) else None
@@ -656,6 +620,9 @@ def _refusal(script: _Script, entries: dict[str, Entry], name: str, where: str) 
             ]
             step = f"name one that extends it: {list_names(below, 6)}" if below else "name a class that extends it"
             return f"{where}: `{word}` is an abstract class, of which none can be made; {step}"
+        every = [one.name for one in node.body if isinstance(one, FunctionNode)] + [*script.methods(node)]
+        some = [one for one in every if one[0] != "_"]
+        own = own if "__call__" in script.methods(node) else own.replace("(…)`", f"(…).{some[0]}`") if some else DEFINE
         init = "needs arguments, or has no method that takes a row"
         return f"{where}: `{word}` is a class that {init}; {own}: {naming(where, 'scorer')}"
     if node is not None and first == name:
@@ -680,7 +647,7 @@ def refuse_unmade(source: str, where: str, name: str | None) -> None:
     node = names_of(tree.body).get(first)
     inside = node.body if isinstance(node, ast.ClassDef) else []
     # What a method makes is judged by, and not the method: a tool's own reading says how to name it.
-    own = {one.name for one in inside if isinstance(one, FunctionNode) and _returned(one) is None}
+    own = {one.name for one in inside if isinstance(one, FunctionNode) and returned_function(one) is None}
     entries = python_entries(tree.body)
     if method in own and first in entries and entries[first].step:
         raise EvaluatorError(f"{where}: {entries[first].step}")

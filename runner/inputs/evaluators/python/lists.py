@@ -57,6 +57,8 @@ class ListUse(NamedTuple):
     """True if it is gone through with another one, as by `zip`."""
     text: bool = False
     """True if it is asked what a text alone has, such as `lower`."""
+    may_be_text: bool = False
+    """True if its annotation names a text."""
 
 
 def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str]) -> dict[str, str]:
@@ -153,7 +155,8 @@ def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
     declared = _declared(annotation)
     if declared.how == "list" or not found:
         return declared._replace(together=together)
-    return ListUse("goes through" if "goes through" in found else "counts", together=together)
+    how: _Uses = "goes through" if "goes through" in found else "counts"
+    return ListUse(how, together=together, may_be_text=_TEXTS.search(annotation) is not None)
 
 
 def _declared(annotation: str) -> ListUse:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import describe, printable
-from runner.inputs.evaluators.evaluator_files import may_import
+from runner.inputs.evaluators.evaluator_files import CODE, may_import
 from runner.inputs.evaluators.typescript.parse import TangledError, TypeScriptModule
 from sandboxes.deno.modules import import_problem
 from sandboxes.models import PackageImport
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 NAMESPACE = "$namespace"
 _PLACE = "evalcell-package:"
 _HEADER = "begin the script with the lines `// /// script`, {}, `// ///`"
-_SUFFIXES = (".ts", ".js", ".mjs")
-_LATE = re.compile(r"""\bimport\s*\(\s*(["'])(?![./]|node:|data:|evalcell-)([^"'\\\n]{1,200})\1\s*\)""")
 _WORD = re.compile(r"[A-Za-z_$][\w$]{0,200}")
 _TYPED = re.compile(r"""(?<=["'])npm:[^"'\s]{1,200}(?=["'])""")
 
@@ -53,12 +52,11 @@ def package_imports(source: str, where: str) -> list[ImportMatch]:
         if (of := _package(specifier)) is not None:
             names, edits = _statement(script, node, where)
             found.append(ImportMatch(specifier, *of, node.start_point.row + 1, names, edits))
-    for match in _LATE.finditer(source):
-        if (of := _package(match[2])) is not None:
-            start, end = (len(source[:at].encode()) for at in match.span())
-            line = source.count("\n", 0, match.start()) + 1
-            late = (start, end, f'import("{_PLACE}{{}}").then((all) => all.{NAMESPACE})')
-            found.append(ImportMatch(match[2], *of, line, (NAMESPACE,), (late,)))
+    for word, call, node in script.loads:
+        specifier = script.text(node)[1:-1]
+        if word == "import" and node.type == "string" and (of := _package(specifier)) is not None:
+            late = (call.start_byte, call.end_byte, f'import("{_PLACE}{{}}").then((all) => all.{NAMESPACE})')
+            found.append(ImportMatch(specifier, *of, node.start_point.row + 1, (NAMESPACE,), (late,)))
     return found
 
 
@@ -119,7 +117,7 @@ def _name(text: str, where: str, line: int) -> str:
 
 def codes(source: str, files: Mapping[str, str], where: str) -> list[tuple[str, str]]:
     """Return the texts of a script and of its files that are code, with what messages call them."""
-    return [(where, source), *((name, text) for name, text in files.items() if name.endswith(_SUFFIXES))]
+    return [(where, source), *((name, text) for name, text in files.items() if name.endswith(CODE))]
 
 
 def requirements_of_imports(
@@ -162,30 +160,25 @@ def _name_of(requirement: str) -> str:
     return found[0] if found else ""
 
 
-class Places:
-    """The imports of a script and its files, each package part once; what stands for them when it runs."""
+def with_places(texts: Sequence[str], where: str) -> tuple[list[str], tuple[PackageImport, ...]]:
+    """
+    Return the parts of a program as they run, and what it imports of packages.
 
-    def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
-        self._names: dict[str, set[str]] = {}
-        self._found: dict[str, list[ImportMatch]] = {}
-        for where, text in texts:
-            self._found[text] = package_imports(text, where)
-            for one in self._found[text]:
-                self._names.setdefault(_part(one.specifier), set()).update(one.names)
-
-    @property
-    def imports(self) -> tuple[PackageImport, ...]:
-        """What a sandbox needs to know."""
-        return tuple(PackageImport(part, tuple(sorted(names))) for part, names in self._names.items())
-
-    def edits(self, text: str) -> list[tuple[int, int, bytes]]:
-        """Return bytes from and to, and what takes their place."""
-        order = [*self._names]
-        return [
-            (start, end, new.format(order.index(_part(one.specifier)) + 1).encode())
-            for one in self._found.get(text, ())
-            for start, end, new in one.edits
-        ]
+    Each import is of `evalcell-package:NUMBER`, where the number is its place in what is imported, from 1.
+    """
+    every = [package_imports(text, where) for text in texts]
+    names: dict[str, set[str]] = {}
+    for one in chain(*every):
+        names.setdefault(_part(one.specifier), set()).update(one.names)
+    order, made = [*names], []
+    for text, found in zip(texts, every, strict=True):
+        data = text.encode()
+        edits = [(edit, order.index(_part(one.specifier)) + 1) for one in found for edit in one.edits]
+        for (start, end, new), number in sorted(edits, reverse=True):
+            lines = b"\n" * data.count(b"\n", start, end)
+            data = data[:start] + new.format(number).encode() + lines + data[end:]
+        made.append(data.decode())
+    return made, tuple(PackageImport(part, tuple(sorted(names[part]))) for part in order)
 
 
 def _part(specifier: str) -> str:

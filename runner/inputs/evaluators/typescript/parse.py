@@ -49,6 +49,7 @@ _NO_VALUES = ("import_statement", "nested_type_identifier", "type_query")
 """Where names stand that are no values."""
 _OWN = "data:"
 _WORD = re.compile(r"[\w$]+")
+_LOADS = re.compile(r"\b(?:import|require)\s*\(")
 _WRAPPERS = frozenset(
     (
         "as_expression",
@@ -115,24 +116,52 @@ class TypeScriptModule:
         self.bindings = self._hoisted | self.bindings
 
     @cached_property
-    def _types_only(self) -> list[tuple[Node, frozenset[str] | None]]:
-        """The imports of which the script uses types alone: the compiler leaves them out."""
-        if not any(names for _, names in self._brought):
-            return []
+    def values(self) -> frozenset[str]:
+        """The names that it uses for more than types."""
+        return self._names[0]
+
+    @cached_property
+    def _names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names that stand for values, and those that stand for types, outside of imports."""
         used, typed = set(), set(self._typed)
+        for node in self._walk(*_NO_VALUES):
+            if node.type in ("identifier", "shorthand_property_identifier"):
+                used.add(self.text(node))
+            elif node.type in ("type_identifier", *_NO_VALUES[1:]):
+                typed.update(_WORD.findall(self.text(node, 200)))
+        return frozenset(used), frozenset(typed)
+
+    def _walk(self, *closed: str) -> Iterator[Node]:
+        """Every node in the order of the text, but what is in those of these types."""
         cursor = self.root.walk()
         while True:
             node = cursor.node
-            if node is not None and node.type in ("identifier", "shorthand_property_identifier"):
-                used.add(self.text(node))
-            elif node is not None and node.type in ("type_identifier", *_NO_VALUES[1:]):
-                typed.update(_WORD.findall(self.text(node, 200)))
-            if node is None or node.type in _NO_VALUES or not cursor.goto_first_child():
+            if node is not None:
+                yield node
+            if node is None or node.type in closed or not cursor.goto_first_child():
                 while not cursor.goto_next_sibling():
                     if not cursor.goto_parent():
-                        return [
-                            (at, names) for at, names in self._brought if names and names & typed and not names & used
-                        ]
+                        return
+
+    @cached_property
+    def types_only(self) -> list[tuple[Node, frozenset[str] | None]]:
+        """The imports of which the script uses types alone: the compiler leaves them out."""
+        if not any(names for _, names in self._brought):
+            return []
+        used, typed = self._names
+        return [(at, names) for at, names in self._brought if names and names & typed and not names & used]
+
+    @cached_property
+    def loads(self) -> list[tuple[str, Node, Node]]:
+        """What `import(…)` and `require(…)` load: the word, the call, and its first argument."""
+        found = []
+        for call in self._walk() if _LOADS.search(self.source) else ():
+            if call.type != "call_expression" or len(call.children) < 2:
+                continue
+            word, given = self.text(call.children[0], 10), call.children[1].named_children
+            if word in ("import", "require") and call.children[1].type == "arguments" and given:
+                found.append((word, call, given[0]))
+        return found
 
     @property
     def foreign(self) -> list[tuple[str, int]]:
@@ -146,13 +175,13 @@ class TypeScriptModule:
     @property
     def brought(self) -> list[tuple[Node, frozenset[str] | None]]:
         """What is imported from outside the script and not as a type alone, as nodes with the names."""
-        return [one for one in self._brought if one not in self._types_only]
+        return [one for one in self._brought if one not in self.types_only]
 
     @property
     def runnable(self) -> str:
         """The source with blanks for the imports of types, which the engine would look for."""
         data = bytearray(self._data)
-        for source, _ in self._types_only:
+        for source, _ in self.types_only:
             if (statement := source.parent) is not None:
                 for at in range(statement.start_byte, statement.end_byte):
                     data[at] = data[at] if data[at] == 10 else 32

@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from runner.core.text import rows_of
 from runner.core.version import installed_version
+from runner.engine.scoring import overview
 from runner.results.reports import comparison
 from runner.results.reports.content import SHOWN_ROWS, Part, RunContent, distinct, with_comparisons
 from runner.results.reports.html import figures, rows
@@ -46,7 +47,7 @@ def html_report(parts: Sequence[Part]) -> str:
         f'<link rel="icon" href="data:,"><title>{title} · evalcell</title>\n<style>{style}</style></head>\n<body>'
         f'<a class="skip" href="#run-1">Skip to the results</a>\n<header>'
         f"<h1>Evaluation: {title}</h1>{_nav(contents, names)}</header>\n"
-        f"<main>{runs}</main>\n<footer><p>Made by {html(made, 60)}.</p></footer>\n"
+        f"<main>{_overview(contents, every)}{runs}</main>\n<footer><p>Made by {html(made, 60)}.</p></footer>\n"
         f"<script>{script}</script></body></html>\n"
     )
 
@@ -59,6 +60,26 @@ def _nav(contents: Sequence[Part], names: Sequence[str]) -> str:
         for number, content in enumerate(contents, 1)
     )
     return f'<nav aria-label="Runs"><ul>{links}</ul></nav>'
+
+
+def _overview(contents: Sequence[Part], names: Sequence[str]) -> str:
+    """The runs side by side, if there are several."""
+    runs = {name: one.summary for name, one in zip(names, contents, strict=True) if isinstance(one, RunContent)}
+    if len(runs) < 2:
+        return ""
+    head = "".join(f'<th scope="col">{word}</th>' for word in overview.OVERVIEW)
+    lines = []
+    for row in overview.overview(runs):
+        name, *words, gate = row.words()
+        cells = "".join(f'<td class="number">{html(word, _NAME)}</td>' for word in words)
+        lines.append(
+            f'<tr><th scope="row">{html(name, _NAME)}</th>{cells}<td>{figures.chip(gate) if gate else ""}</td></tr>'
+        )
+    return (
+        '<section class="run" aria-labelledby="overview"><h2 id="overview">Overview</h2>'
+        '<div class="scroll" role="region" tabindex="0" aria-label="All runs"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div></section>"
+    )
 
 
 def _chip(content: Part) -> str:

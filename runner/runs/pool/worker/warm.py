@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -14,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from sandboxes.base import LOG, Limits, Program, Sandbox, Script
 from sandboxes.host.cores import cores
 from sandboxes.host.shield import finish
+from sandboxes.host.tree import stamps
 from sandboxes.registry import create
 
 IDLE = 300.0
@@ -315,8 +315,7 @@ def _key(wanted: Sandbox) -> str:
     files = []
     for path in config.files.values():
         with suppress(OSError):
-            about = os.stat(path)
-            files.append((about.st_ino, about.st_size, about.st_mtime_ns))
+            files.append(stamps(path))
     return f"{type(wanted).__qualname__} {config.model_dump_json(exclude=left_out)} {files}"
 
 

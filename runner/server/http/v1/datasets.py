@@ -25,7 +25,7 @@ from runner.server.http.v1.parts import (
 )
 from runner.server.service.base import call_in_thread
 from runner.server.service.rows import FURTHEST
-from runner.server.service.types import MOST_ROWS, DatasetRows
+from runner.server.service.types import MOST_ROWS, DatasetRows, DatasetSuggestion
 from sandboxes.base import SandboxConfig
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute)
@@ -102,6 +102,12 @@ async def rows(
 ) -> DatasetRows:
     """Return some rows of a dataset."""
     return await while_there(request, service.dataset_rows, name, first, count)
+
+
+@router.get("/datasets/{name}/suggestion", tags=["datasets"], responses=problems("not-found", "dataset"))
+async def suggestion(name: DatasetName, request: Request, service: Here) -> DatasetSuggestion:
+    """Return the template that its first rows call for, with the columns of its parameters, and why."""
+    return await while_there(request, service.suggest, name)
 
 
 @router.get("/configs", tags=["configs"], responses=problems("input"))

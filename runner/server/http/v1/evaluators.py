@@ -20,27 +20,23 @@ from runner.server.service.types import (
     CheckRequest,
     EvaluateRequest,
     EvaluatorInput,
-    Files,
     RecognisedFile,
     SandboxFit,
     ScriptCheck,
+    ScriptInput,
     Template,
-    Word,
 )
-from sandboxes.base import Model
 
 router = APIRouter(prefix="/v1", tags=["evaluators"], route_class=StrictRoute)
 
 
-class EvaluatorChange(Model):
-    """A new source of an evaluator. What is left out of how it is read is as it was asked for of the edited version."""
+class EvaluatorChange(ScriptInput):
+    """
+    A new source of an evaluator. What is left out of how it is read is as it was asked for of the edited version, and
+    its `files` are that version's.
+    """
 
-    source: str
-    dialect: Word = None
-    entry: Word = None
     dialect_failures: DialectFailures = "failed"
-    files: Files = Field(default_factory=dict)
-    """The texts of the files that belong to it, by their paths from its folder. Left out: as in the edited version."""
 
 
 @router.post("/check", responses=problems())
@@ -108,7 +104,7 @@ async def add(body: EvaluatorInput, service: Here, response: Response, once: Onc
     "/evaluators/zip",
     status_code=201,
     responses=problems("evaluator", "input", "idempotency", "store-full"),
-    openapi_extra={"requestBody": {"required": True, "content": {"application/zip": {"schema": {}}}}},
+    openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {}}}}},
 )
 async def add_zip(
     service: Here,
@@ -152,8 +148,9 @@ async def change(
     asked = body.model_dump(exclude_unset=True)
     if asked.setdefault("dialect", before.asked_dialect) == before.asked_dialect:
         asked = {"entry": before.asked_entry, "dialect_failures": before.dialect_failures} | asked
-    asked.setdefault("files", before.files)
-    given = EvaluatorInput(name=name, language=before.language, **asked)
+    if body.zip is None:
+        asked = {"language": before.language, "files": before.files} | asked
+    given = EvaluatorInput(name=name, **asked)
     expected = if_match.strip().removeprefix("W/").strip('"')
     saved = await service.save_evaluator(given, expected=None if expected == "*" else expected)
     response.headers["ETag"] = f'"{saved.version}"'

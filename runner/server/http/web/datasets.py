@@ -109,6 +109,13 @@ async def try_dataset(request: Request, service: Here, name: str) -> Response:
     return page(request, "dataset_tried.html", version=None, likely=likely, dataset=name, **found)
 
 
+@router.get("/datasets/{name}/suggested")
+async def suggest(request: Request, service: Here, name: str) -> Response:
+    """Return the template that fits the dataset: a part of its page."""
+    found = await while_there(request, service.suggest, name)
+    return page(request, "dataset_suggested.html", dataset=name, found=found)
+
+
 @router.post("/datasets/{name}/delete")
 async def delete(service: Here, name: str) -> Response:
     """Delete a dataset that no run uses."""

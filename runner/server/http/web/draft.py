@@ -13,12 +13,11 @@ import templates
 from runner.core.errors import EvaluatorError, InputError
 from runner.core.text import printable
 from runner.core.types import DialectFailures
-from runner.inputs.evaluators.load import HowRead
 from runner.results.store.types import EvaluatorVersion
 from runner.server.http.web import forms, header_form
 from runner.server.service.errors import ServiceError, problem_or_raise
 from runner.server.service.service import Service
-from runner.server.service.types import MOST_WORD, CheckRequest, EvaluateRequest, SandboxFit
+from runner.server.service.types import MOST_WORD, CheckRequest, EvaluateRequest, SandboxFit, ScriptSource
 from sandboxes.base import Language, Problem, SandboxConfig
 
 _PLACE = re.compile(r"[^\s:]{1,80}:(\d{1,7})(?::(\d{1,7}))?: (.*)")
@@ -61,9 +60,10 @@ class Draft:
     """The texts of the files that belong to it, by their names."""
 
     @property
-    def how_read(self) -> HowRead:
-        """How a script of another tool is read."""
-        return HowRead(dialect=self.dialect or None, entry=self.entry or None, failures=self.dialect_failures)
+    def script(self) -> dict[str, Any]:
+        """The script with its files and how it is read, as a ScriptSource."""
+        how = {"dialect": self.dialect or None, "entry": self.entry or None}
+        return {"source": self.source, "language": self.language, "files": self.files, **how}
 
 
 def of_form(form: Mapping[str, str]) -> Draft:
@@ -143,10 +143,7 @@ async def try_draft(service: Service, draft: Draft) -> dict[str, Any]:
         if not draft.source.strip():
             return EMPTY
         asked = request_of(draft)
-        how = CheckRequest(
-            source=draft.source, language=draft.language, dialect=asked.dialect, entry=asked.entry, files=draft.files
-        )
-        checked = await service.check(how)
+        checked = await service.check(CheckRequest(**draft.script))
         read = checked if checked.dialect else None
         reply = await service.evaluate(asked)
     except Exception as error:
@@ -198,12 +195,8 @@ def request_of(draft: Draft) -> EvaluateRequest:
     if typed == []:
         raise InputError('there is no row to try; choose a dataset, or type a row such as {"output": "a"}')
     return EvaluateRequest(
-        source=draft.source,
-        language=draft.language,
-        dialect=draft.dialect or None,
-        entry=draft.entry or None,
+        **draft.script,
         dialect_failures=draft.dialect_failures,
-        files=draft.files,
         rows=typed,
         dataset=draft.dataset or None,
         first=forms.whole_number(draft.first or "1", "the first row"),
@@ -217,7 +210,7 @@ def request_of(draft: Draft) -> EvaluateRequest:
 async def fits(service: Service, draft: Draft) -> list[SandboxFit]:
     """Return each sandbox with yes or why not; none while the script is no evaluator."""
     try:
-        return await service.fits(source=draft.source, language=draft.language, files=draft.files, **draft.how_read)
+        return await service.fits(script=ScriptSource(**draft.script))
     except InputError:
         return []
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from markupsafe import Markup, escape
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from pydantic import TypeAdapter, ValidationError
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from runner.core.errors import InputError
+from runner.core.errors import EvaluatorError, InputError
 from runner.inputs.evaluators.foreign import registry as dialects
+from runner.inputs.evaluators.zip_file import read_folder, read_zip
 from runner.results.store.types import EvaluatorVersion
 from runner.server.http.route import PageRoute
 from runner.server.http.v1.parts import Here, while_there
@@ -54,6 +56,23 @@ async def attempt(request: Request, service: Here) -> Response:
             made.headers["Retry-After"] = "1"
         return made
     return await _editor(request, service, draft, tried=found)
+
+
+@router.post("/evaluators/unpack")
+async def unpack(request: Request) -> Response:
+    """Return the evaluator of a zip, or of files by their names as JSON, that were dropped: what a draft of it has."""
+    data = await request.body()
+    try:
+        if request.headers.get("content-type") == "application/zip":
+            found = await call_in_thread(read_zip, data)
+        else:
+            texts = TypeAdapter(dict[str, str]).validate_json(data)
+            files = {name: text.encode("utf-8", "replace") for name, text in texts.items()}
+            found = await call_in_thread(read_folder, files, None, "what was dropped")
+    except (EvaluatorError, ValidationError) as error:
+        why = str(error) if isinstance(error, EvaluatorError) else "what was dropped cannot be read; drop a zip of it"
+        return JSONResponse({"detail": why.split("\n")[0]}, 422)
+    return JSONResponse(found.model_dump(mode="json", include={"name", "language", "source", "files"}))
 
 
 @router.post("/evaluators/header")
@@ -111,15 +130,7 @@ def _text(script: Draft | EvaluatorVersion) -> str:
 
 
 async def _saved(service: Service, draft: Draft) -> EvaluatorVersion:
-    script = EvaluatorInput(
-        source=draft.source,
-        name=draft.name or None,
-        language=draft.language,
-        dialect=draft.dialect or None,
-        entry=draft.entry or None,
-        dialect_failures=draft.dialect_failures,
-        files=draft.files,
-    )
+    script = EvaluatorInput(**draft.script, name=draft.name or None, dialect_failures=draft.dialect_failures)
     return await service.save_evaluator(script, expected=draft.expected or None)
 
 

@@ -15,10 +15,11 @@ from runner.core.setting_types import about
 from runner.core.settings import SETTINGS, value_of
 from runner.core.text import printable
 from runner.core.types import InputMapping
+from runner.inputs.evaluators.evaluator_files import MAX_BYTES
 from runner.inputs.evaluators.load import MAX_SOURCE
 from sandboxes.base import Limits
 
-_MOST = 4 * MAX_SOURCE  # each character of the script may be three of the form
+_MOST = 4 * (MAX_SOURCE + MAX_BYTES)  # each character of the script may be three of the form
 _FIELDS = 200
 _MB = 1 << 20
 

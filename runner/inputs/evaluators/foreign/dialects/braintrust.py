@@ -23,7 +23,7 @@ from runner.inputs.evaluators.foreign.module import (
 )
 from runner.inputs.evaluators.foreign.reads import needs
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect, row
-from runner.inputs.evaluators.python.entries import local_step
+from runner.inputs.evaluators.python.local_entries import local_step
 from runner.inputs.evaluators.python.signature import expression
 from sandboxes.words.wording import Setting
 

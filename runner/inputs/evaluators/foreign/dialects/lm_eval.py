@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.guest import program
@@ -10,6 +12,7 @@ from runner.inputs.evaluators.foreign.reads import keys
 from runner.inputs.evaluators.foreign.types import DialectMatch, ForeignDialect
 
 _ENTRY = "process_results"
+_NAME = re.compile(r"(^|_)process_results?(_|$)")
 _PARAMETERS = ("doc", "results")
 
 
@@ -37,8 +40,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
 
 
 def _is_one(name: str, names: tuple[str, ...]) -> bool:
-    """Tasks name it as they like, and the second parameter too: `process_results_mgsm(doc, prediction)`."""
-    return name.startswith(_ENTRY) and names[0] == "doc"
+    """Tasks name it as they like, and the second parameter too: `mmlu_process_result(doc, result)`."""
+    return _NAME.search(name) is not None and names[0] == "doc"
 
 
 DIALECT = ForeignDialect(

@@ -48,9 +48,21 @@ const look = EditorView.theme({
 
 const grammar = new Compartment();
 const grammars = { python: () => python(), typescript: () => javascript({ typescript: true }) };
+const SUFFIXES = { py: "python", ts: "typescript", js: "typescript", mjs: "typescript", cjs: "typescript", json: "typescript" };
 const language = () => form.elements.language?.value || "python";
-const chosen = () => [grammars[language()]?.() ?? [], indentUnit.of(language() === "python" ? "    " : "  ")];
+/** The file that is in the editor by its path; "": the script. */
+let current = "";
+/** What is wrong with the script, as of the last try. */
+let problems = [];
+const spoken = () => (current ? SUFFIXES[current.split(".").pop()] : language());
+const chosen = () => [grammars[spoken()]?.() ?? [], indentUnit.of(spoken() === "python" ? "    " : "  ")];
 
+const FILE = "file:";
+const tabs = form.querySelector("[data-tabs]");
+const block = form.querySelector("[data-files]");
+const fields = () => [...form.querySelectorAll(`textarea[name^="${FILE}"]`)];
+const fieldOf = (name) => (name ? fields().find((field) => field.name === FILE + name) : area);
+const begun = stateOf();
 restore();
 
 // Where text replaces a selection, the browser's own editing writes style attributes, which the policy reports.
@@ -66,29 +78,100 @@ const replacing = EditorView.domEventHandlers({
   },
 });
 
-const view = new EditorView({
-  state: EditorState.create({
-    doc: area.value,
+const states = new Map();
+const fresh = (text) =>
+  EditorState.create({
+    doc: text,
     extensions: [
       EditorView.cspNonce.of(document.querySelector("meta[name=style-nonce]").content),
       [lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), autocompletion(), highlightActiveLine()],
       [syntaxHighlighting(colours), look, grammar.of(chosen()), EditorState.tabSize.of(4), replacing],
       keymap.of([{ key: "Mod-Enter", run: () => (attempt(), true) }, { key: "Mod-s", run: () => (form.querySelector("[data-save]")?.click(), true) }]),
       keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
-      EditorView.contentAttributes.of({ "aria-label": "Script", tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
+      EditorView.contentAttributes.of({ "aria-label": current || "Script", tabindex: "0", spellcheck: "false", autocapitalize: "off" }),
       EditorView.updateListener.of((update) => {
         if (!update.docChanged) return;
-        area.value = update.state.doc.toString();
+        fieldOf(current).value = update.state.doc.toString();
         soon();
       }),
     ],
-  }),
-});
+  });
+
+const view = new EditorView({ state: fresh(area.value) });
 area.after(view.dom);
 area.hidden = true;
+block.hidden = true;  // its fields stay, and the tabs are of them
+tabs.hidden = false;
+showTabs();
 addEventListener("beforeunload", (event) => {
-  if (area.value !== area.defaultValue && !form.dataset.leaving) event.preventDefault();
+  if (stateOf() !== begun && !form.dataset.leaving) event.preventDefault();
 });
+
+/** The script and its files, to be compared. */
+function stateOf() {
+  return JSON.stringify([area, ...fields()].map((field) => [field.name, field.value]));
+}
+
+/** Shows a file in the editor, or the script; what was typed, and its history, stays with each. */
+function open(name) {
+  states.set(current, view.state);
+  current = name;
+  view.setState(states.get(name) ?? fresh(fieldOf(name).value));
+  mark(problems);
+  showTabs();
+}
+
+function button(text, act, more = {}) {
+  const made = Object.assign(document.createElement("button"), { type: "button", textContent: text });
+  for (const [name, value] of Object.entries(more)) made.setAttribute(name, value);
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** A tab for the script and for each file, one more to add a file, and a way to take out the one that is shown. */
+function showTabs() {
+  const names = fields().map((field) => field.name.slice(FILE.length));
+  const tab = (name) => button(name || "script", () => (open(name), view.focus()), { "aria-pressed": String(name === current), title: name || "the script" });
+  tabs.replaceChildren(...["", ...names].map(tab), button("+ file", askName, { "aria-label": "Add a file" }));
+  if (current) tabs.append(button("Take it out", takeOut, { "aria-label": `Take ${current} out` }));
+}
+
+function askName() {
+  const field = Object.assign(document.createElement("input"), { maxLength: 200, placeholder: "helper.py" });
+  field.setAttribute("aria-label", "Path of the new file");
+  const add = () => {
+    const name = field.value.trim().replace(/^\.\//, "");
+    if (!name) return showTabs();
+    if (!fieldOf(name)) addFile(name, "");
+    open(name);
+    view.focus();
+    soon();
+  };
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") event.preventDefault(), add();
+    if (event.key === "Escape") showTabs();
+  });
+  tabs.replaceChildren(...[...tabs.children].filter((each) => each.matches("[aria-pressed]")), field, button("Add", add));
+  field.focus();
+}
+
+function addFile(name, text) {
+  const field = Object.assign(document.createElement("textarea"), { name: FILE + name, hidden: true });
+  field.value = text;
+  block.append(field);
+}
+
+function takeOut() {
+  const gone = fieldOf(current);
+  states.delete(current);
+  const [name, box] = [current, gone.closest("[data-file]")];
+  open("");
+  states.delete(name);
+  (box ?? gone).remove();
+  showTabs();
+  soon();
+}
+
 form.addEventListener("submit", (event) => {
   if (event.submitter?.matches("[data-try]")) {
     event.preventDefault();
@@ -97,7 +180,7 @@ form.addEventListener("submit", (event) => {
 });
 for (const field of form.querySelectorAll("[data-again]"))
   field.addEventListener("change", () => {
-    if (field.name === "language") view.dispatch({ effects: grammar.reconfigure(chosen()) });
+    if (field.name === "language" && !current) view.dispatch({ effects: grammar.reconfigure(chosen()) });
     soon();
   });
 
@@ -107,6 +190,7 @@ function restore() {
   if (!kept || !new URLSearchParams(location.search).has("draft")) return;
   const draft = JSON.parse(kept);
   area.value = draft.source;
+  for (const [name, text] of Object.entries(draft.files ?? {})) addFile(name, text);
   form.elements.language.value = draft.language;
   form.elements.name.value = draft.file.replace(/\.[^.]*$/, "").toLowerCase().replace(/[^a-z0-9._-]+/g, "-").replace(/^[^a-z0-9]+/, "").slice(0, 64);
   document.querySelector("h1").textContent = form.elements.name.value;
@@ -144,12 +228,12 @@ async function attempt() {
     // The server's own template, in which everything of a script is escaped.
     tried.innerHTML = html;
     status.textContent = reply.ok ? `${Math.round(performance.now() - begun)} ms` : "";
-    mark(JSON.parse(tried.querySelector("[data-problems]")?.dataset.problems || "[]"));
+    mark(problems = JSON.parse(tried.querySelector("[data-problems]")?.dataset.problems || "[]"));
     if (wait) timer = setTimeout(attempt, wait * 1000);
   } catch (error) {
     if (error.name === "AbortError") return;
     tried.textContent = GONE;
-    mark([]);
+    mark(problems = []);
   } finally {
     clearInterval(waiting);
     if (mine === running) tried.setAttribute("aria-busy", "false");
@@ -159,7 +243,7 @@ async function attempt() {
 /** Marks lines and columns, which count from 1; a place outside the script becomes the nearest inside. */
 function mark(problems) {
   const { doc } = view.state;
-  const found = problems.map(({ line, column, message }) => {
+  const found = (current ? [] : problems).map(({ line, column, message }) => {
     const at = doc.line(Math.min(Math.max(line || 1, 1), doc.lines));
     const from = Math.min(at.from + Math.max((column || 1) - 1, 0), at.to);
     const word = view.state.wordAt(from);
@@ -178,6 +262,7 @@ apply?.addEventListener("click", async (event) => {
   const text = await reply.text();
   place.hidden = reply.ok;
   place.textContent = reply.ok ? "" : text;
+  if (reply.ok && current) open("");
   if (reply.ok) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
 });
 

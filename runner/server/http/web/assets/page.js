@@ -97,6 +97,57 @@ async function take(file, place) {
   }
 }
 
+const LARGE = 2 << 20;  // bytes that the files of an evaluator may have
+const MANY = 1000;
+
+/** Several dropped files, a folder or a zip: the server says what of it is the script, and what belongs to that. */
+async function takeFolder(files) {
+  say("Reading what was dropped …", "notice busy");
+  try {
+    const [[name, first]] = files;
+    const zip = files.size === 1 && name.endsWith(".zip");
+    const texts = {};
+    for (const [path, file] of zip ? [] : files) {
+      if (file.size > LARGE) continue;  // data; what a script needs of it, it misses by name
+      try {
+        texts[path] = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      } catch {
+        // No text, so none of its files.
+      }
+    }
+    const sent = zip ? { body: first, headers: { "Content-Type": "application/zip" } } : { body: JSON.stringify(texts), headers: { "Content-Type": "application/json" } };
+    const found = await (await ask(`${root}/evaluators/unpack`, { method: "POST", ...sent })).json();
+    sessionStorage.setItem("evalcell-draft", JSON.stringify({ ...found, file: zip && found.name === "evaluator" ? name : found.name }));
+    location.assign(`${root}/evaluators/new?draft=1`);
+  } catch (error) {
+    say(error.message);
+  }
+}
+
+/** The files of what was dropped, with those in folders, by their paths. Hidden ones stay behind. */
+async function droppedFiles(moved) {
+  const found = new Map();
+  const entries = [...moved.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  if (!entries.some((entry) => entry.isDirectory)) return new Map([...moved.files].map((file) => [file.name, file]));
+  const walk = async (entry, path) => {
+    if (found.size >= MANY || /^(\..*|__pycache__|node_modules)$/.test(entry.name)) return;
+    if (entry.isFile) return void found.set(path, await new Promise((done, fail) => entry.file(done, fail)));
+    const reader = entry.createReader();
+    for (let some; (some = await new Promise((done, fail) => reader.readEntries(done, fail))).length; )
+      for (const each of some) await walk(each, `${path}/${each.name}`);
+  };
+  for (const entry of entries) await walk(entry, entry.name);
+  return found;
+}
+
+async function takeDropped(moved) {
+  const files = await droppedFiles(moved);
+  const [only] = files.values();
+  if (files.size > 1 || (only && ([...files.keys()][0].includes("/") || only.name.endsWith(".zip")))) await takeFolder(files);
+  else if (only) await take(only);
+  else say("Nothing that can be read was dropped; drop a script, rows, or the folder of an evaluator.");
+}
+
 function drop() {
   const carries = (event) => event.dataTransfer?.types.includes("Files");
   let depth = 0;
@@ -109,11 +160,10 @@ function drop() {
     event.preventDefault();
     depth = 0;
     mark();
-    if (event.dataTransfer.files.length > 1) say("Drop one file at a time.");
-    else take(event.dataTransfer.files[0]);
+    takeDropped(event.dataTransfer);
   });
   for (const input of all("input[data-take]")) {
-    input.addEventListener("change", () => input.files.length && take(input.files[0]));
+    input.addEventListener("change", () => input.files.length && takeDropped({ items: [], files: input.files }));
     input.closest("[hidden]")?.removeAttribute("hidden");
   }
 }

@@ -1,0 +1,96 @@
+"""The hostile scripts of Deno, in a container: each comes to an end that was foreseen, and harms nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from sandboxes import Limits
+from tests.containers import local
+from tests.containers.room import Room, groups
+from tests.deno.scripts import ATTACKS, LOADS, SHELL, TRACES
+from tests.sandboxes.hostile.judged import LIMITS, PATIENT, judge, patience
+from tests.sandboxes.hostile.scripts import ATTACK, CLEAN, DISTANCE, Hostile
+from tests.scripts import typescript
+
+pytestmark = [pytest.mark.rotating("hostile", "docker"), pytest.mark.timeout(300)]
+
+LOAD_TIMEOUT = 5.0
+
+
+def _timeout(script: Hostile) -> float:
+    return PATIENT if script.category == "memory" else patience(script.ending)
+
+
+GROUPS = list(groups(ATTACKS, _timeout))
+NAMES = [f"{group[0].id}-and-{len(group) - 1}" for group in GROUPS]
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Room]:
+    if why := local.missing():
+        pytest.skip(why)
+    with start_blocking_portal() as portal:
+        sandbox = local.sandbox(jobs=1, language="typescript")
+        with portal.wrap_async_context_manager(sandbox):
+            yield Room(portal, sandbox, typescript, SHELL)
+    assert local.containers_of() == []
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=NAMES)
+def test_hostile_rows_harm_no_other(room: Room, group: list[Hostile]) -> None:
+    """One after the other, with a clean row after each."""
+    timeout = _timeout(group[0])
+    limits = LIMITS.model_copy(update={"timeout": timeout, "load_timeout": PATIENT})
+    rows = [row for script in group for row in ((ATTACK, script.source), CLEAN)]
+    first, *others = room.run(room.shell, [CLEAN, *rows], limits)
+    assert first.value == room.pristine.value, first
+    for script, attacked, after in zip(group, others[::2], others[1::2], strict=True):
+        try:
+            judge(script.ending, attacked.model_dump(), timeout)
+        except AssertionError as e:
+            raise AssertionError(script.id) from e
+        assert (after.value, after.output) == (room.pristine.value, "probe\n"), (script.id, after)
+    room.look_around()
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=NAMES)
+def test_hostile_rows_of_a_batch_harm_no_other_batch(room: Room, group: list[Hostile]) -> None:
+    limits = LIMITS.model_copy(update={"timeout": 2.0, "load_timeout": PATIENT})  # none of them is judged
+    rows = [(ATTACK, script.source) for script in group]
+    assert len(room.run(room.shell, rows, limits, "batch")) == len(rows)
+    assert room.run(room.shell, [CLEAN], None, "batch")[0].value == room.pristine.value
+    room.look_around()
+
+
+@pytest.mark.parametrize("script", LOADS, ids=lambda script: script.id)
+def test_a_script_that_is_hostile_while_it_loads_harms_no_other(room: Room, script: Hostile) -> None:
+    times = {"timeout": patience(script.calls), "load_timeout": patience(script.ending, LOAD_TIMEOUT)}
+    limits = LIMITS.model_copy(update=times)
+    program = room.load(script.source, limits)
+    assert program.loaded is not None
+    judge(script.ending, program.loaded.model_dump(), times["load_timeout"])
+    for execution in room.run(program, [CLEAN, CLEAN], limits):
+        if program.loaded.status == "ok":
+            judge(script.calls, execution.model_dump(), max(times.values()))
+        else:
+            assert execution.status == program.loaded.status, execution
+    room.look_around()
+
+
+@pytest.mark.parametrize("script", TRACES, ids=lambda script: script.id)
+def test_a_script_that_leaves_a_trace_finds_none(room: Room, script: Hostile) -> None:
+    program = room.load(script.source, Limits(load_timeout=PATIENT))
+    found = room.run(program, [CLEAN] * 6, LIMITS.model_copy(update={"timeout": PATIENT}))
+    for _ in range(3):
+        found += room.run(program, [CLEAN], LIMITS.model_copy(update={"timeout": PATIENT}), "batch")
+    for execution in found:
+        judge(script.ending, execution.model_dump(), PATIENT)
+    assert len({(one.status, str(one.value)) for one in found}) == 1, found
+    room.look_around()
+
+
+def test_the_probe_tells_a_distance(room: Room) -> None:
+    assert room.pristine.value["score"] == DISTANCE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,13 @@ from click.testing import CliRunner
 from evalcell import SandboxConfig, evaluate
 from runner.cli.main import cli
 from runner.core.errors import EvaluatorError
-from runner.core.types import Result
+from runner.core.types import Evaluator, Result
 from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.program import program
+from runner.inputs.evaluators.resolve import choose
+from sandboxes.base import Call, Execution, Limits
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.registry import find
 from tests.packages.npm_registry import NpmRegistry, serve
 
 HEADER = "// /// script\n// dependencies = [{}]\n// ///\n"
@@ -240,11 +245,25 @@ def test_an_error_in_a_package_shows_who_called_it(registry: NpmRegistry, tmp_pa
     )
     near, own, _ = evaluate("mine.ts", ROWS, sandbox=SandboxConfig(jobs=1)).results
     assert (message(near), message(own)) == ("Error: bad (near.ts, line 4)", "Error: bad (line 5)")
+
+
+def test_a_package_that_fails_at_once_has_a_name_in_the_traceback(registry: NpmRegistry) -> None:
     registry.add("@t/load", files={"index.js": "\nthrow new Error('bad');\n"})
-    Path("mine.ts").write_text('import "npm:@t/load";\nexport const evaluate = () => 1;\n')
-    loaded = evaluate("mine.ts", ROWS, sandbox=SandboxConfig(jobs=1)).results[0]
-    assert "bad" in message(loaded)
-    assert "blob:" not in message(loaded)
+    wanted = parse_evaluator(
+        'import "npm:@t/load";\nexport const evaluate = () => 1;\n', "mine", "mine.ts", language="typescript"
+    )
+    loaded = asyncio.run(first_load(wanted))
+    assert loaded.error is not None
+    assert loaded.error.message == "bad"
+    assert "packages.js" in loaded.error.traceback
+    assert "blob:" not in loaded.error.traceback
+
+
+async def first_load(wanted: Evaluator) -> Execution:
+    config = choose(wanted).config
+    async with find(config.backend)(config) as sandbox:
+        loaded = await sandbox.load(program(wanted), Limits())
+        return await anext(aiter(loaded.run([Call(id=0, arguments={})], Limits())))
 
 
 def test_what_a_file_imports_is_declared_by_the_script(registry: NpmRegistry) -> None:

@@ -156,7 +156,7 @@ class Held {
   load() {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: this.#script, entrypoint, seed, places });
+      this.#port.postMessage({ source: this.#script, entrypoint, seed, places, packages: this.#packages[0] });
     });
   }
 

@@ -45,7 +45,6 @@ _WHOLE = """\
 {imports}const own = {{ {own} }}, module = {{ exports: {{}} }};
 (0, eval)({text})(module, module.exports, (name) => own[name]);
 export const {{ {names} }} = module.exports;
-//# sourceURL=packages.js
 """
 """
 The module of all packages. They are evaluated as a text, since Deno would parse a module anew for each Worker, which

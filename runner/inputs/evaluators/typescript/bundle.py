@@ -270,8 +270,8 @@ class _Module:
         for node in self._statements():
             if clause := next((one for one in node.named_children if one.type == "import_require_clause"), None):
                 source = clause.child_by_field_name("source")
-                name = "…" if source is None else self.script.text(source, 100)
-                self._refuse(node, f"write `import NAME from {name}` in place of `require`")
+                module = "…" if source is None else self.script.text(source, 100)
+                self._refuse(node, f"write `import NAME from {module}` in place of `require`")
         for found in file_imports(self.script):
             name = target_of(found.specifier, self.name, self._bundle.files)
             if found.call is None or name is None:

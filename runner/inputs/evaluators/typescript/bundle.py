@@ -211,7 +211,7 @@ class _Module:
                 self._replace(node, "")
             elif node.type == "export_statement" and source is not None:
                 if not self._is_for_types(node, source):
-                    value = self._elsewhere(source) if target is None else self._bundle.call(target)
+                    value = self._elsewhere(node, source) if target is None else self._bundle.call(target)
                     self._export_from(node, value, target, exports)
                 self._replace(node, "")
             elif node.type == "export_statement":
@@ -336,10 +336,17 @@ class _Module:
         locals_ = [name for name in (default, space, *(local for _, local in named)) if name]
         self._before.extend(f"const {name}={own}{name};" for name in locals_)
 
-    def _elsewhere(self, source: Node) -> str:
-        own = f"{self._bundle.function(self.name)}_all{len(self._bundle.imports)}"
-        self._bundle.imports.append(f"import * as {own} from {self.script.text(source)};")
-        return own
+    def _elsewhere(self, node: Node, source: Node) -> str:
+        """Import what is no file for an export of it, by name where it is named: a package's other parts stay out."""
+        own, place = f"{self._bundle.function(self.name)}_all{len(self._bundle.imports)}", self.script.text(source)
+        names = dict.fromkeys(name for clause in node.named_children for name, _ in self._specifiers(clause))
+        if not names:
+            self._bundle.imports.append(f"import * as {own} from {place};")
+            return own
+        pairs = [(name, f"{own}_{number}") for number, name in enumerate(names)]
+        words = ",".join(f"{name if _WORD.fullmatch(name) else json.dumps(name)} as {local}" for name, local in pairs)
+        self._bundle.imports.append(f"import {{{words}}} from {place};")
+        return f"({{{','.join(f'{json.dumps(name)}:{local}' for name, local in pairs)}}})"
 
     def _export_from(self, node: Node, value: str, target: str | None, exports: dict[str, str]) -> None:
         words = {child.type for child in node.children}

@@ -112,6 +112,15 @@ class Capabilities(Record):
     """What each tier protects, strongest first, if the protection depends on the machine."""
 
 
+class PackageImport(NamedTuple):
+    """What a script imports of one package."""
+
+    specifier: str
+    """As it is written: `zod`, `npm:zod@3/v4`."""
+    names: tuple[str, ...] = ()
+    """What is imported by name; `$namespace` for all of it."""
+
+
 class Script(NamedTuple):
     """A program's text, and the function in it that calls go to."""
 
@@ -123,6 +132,10 @@ class Script(NamedTuple):
     """The part of `source` that others wrote, if that is not all of it."""
     files: tuple[tuple[str, str], ...] = ()
     """The files that belong to it, each with its path from the script's folder and its text: modules, and data."""
+    imports: tuple[PackageImport, ...] = ()
+    """What it imports of packages, in TypeScript; `evalcell-package:` and the place, from 1, stand for the name."""
+    packages: tuple[str, ...] = ()
+    """The modules of these: what a sandbox makes of `imports`."""
 
 
 class Call(Record):

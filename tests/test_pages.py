@@ -60,6 +60,7 @@ OTHERS = {
     "docs/how-to/kubernetes.md": "tests/test_kubernetes.py",
     "docs/how-to/mcp.md": "tests/server/mcp/test_mcp.py",
     "docs/how-to/notebooks.md": "tests/test_how_to.py",
+    "docs/how-to/package-data.md": "tests/packages/test_wheels.py",
     "docs/how-to/pytest.md": "tests/test_pytest_plugin.py",
     "docs/how-to/ray-data.md": "tests/cluster/test_ray_data.py",
     "docs/how-to/ray.md": "tests/cluster/test_cluster.py",
@@ -83,6 +84,7 @@ SHOWN = {
     ("docs/how-to/containers.md", "sh"): 1,
     ("docs/how-to/air-gapped.md", "sh"): 2,
     ("docs/how-to/export.md", "yaml"): 1,
+    ("docs/how-to/packages.md", "ts"): 1,
     ("docs/how-to/store.md", "sh"): 1,
 }
 """

@@ -45,7 +45,7 @@ class Folder:
         """Give the folder to the user that Deno will run as."""
         if uid is not None:
             for path in (*self.path.rglob("*"), self.path):
-                os.chown(path, uid, uid)
+                os.chown(path, uid, uid, follow_symlinks=False)
 
     def remove(self) -> None:
         """Delete the folder. Safe twice."""

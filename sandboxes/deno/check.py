@@ -41,11 +41,28 @@ _FAILED = re.compile(r"^error: (?!Type checking failed)(.*)", re.M)
 class TypeCheckBox(FolderBox):
     """A box in which one script is checked."""
 
-    def __init__(self, tier: Tier, setup: BoxSetup, bwrap: str | None, source: str, others: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        tier: Tier,
+        setup: BoxSetup,
+        bwrap: str | None,
+        source: str,
+        others: Mapping[str, str],
+        packages: dict[str, str] | None = None,
+    ) -> None:
+        """`packages` are those that were asked for, with their versions; `setup.packages` has what is installed."""
         self._others = [name for name in others if name not in (_SCRIPT, "deno.json", "evalcell.d.ts")]
         files = {name: others[name] for name in self._others}
         files |= {_SCRIPT: source, "deno.json": json.dumps(_OPTIONS), "evalcell.d.ts": _AMBIENT.read_text("utf-8")}
-        super().__init__(tier, setup, bwrap, Folder(files=files))
+        self._packaged = bool(packages) and setup.packages is not None
+        if self._packaged:
+            files["package.json"] = json.dumps({"dependencies": packages})
+            files["deno.json"] = json.dumps(_OPTIONS | {"nodeModulesDir": "manual"})
+        folder = Folder(files=files)
+        if self._packaged:
+            place = "/packages" if tier == "A" else str(setup.packages)
+            (folder.path / "node_modules").symlink_to(f"{place}/node_modules")
+        super().__init__(tier, setup, bwrap, folder)
 
     async def problems(self, seconds: float) -> list[Problem]:
         """
@@ -57,7 +74,8 @@ class TypeCheckBox(FolderBox):
         printed = PrintedOutput(self.wake, OUTPUT_BYTES, 1 << 62)
         folder = self._plan.boot["pipes"]
         config = f"{folder}/deno.json"
-        arguments = ["deno", "check", "--quiet", "--config", config, *OFFLINE, f"{folder}/{_SCRIPT}"]
+        offline = [one for one in OFFLINE if one != "--no-npm"] if self._packaged else OFFLINE
+        arguments = ["deno", "check", "--quiet", "--config", config, *offline, f"{folder}/{_SCRIPT}"]
         try:
             message = {"arguments": arguments, "variables": VARIABLES, "memory": MEMORY + ROOM}
             await self.send(message, (), [printed.write])

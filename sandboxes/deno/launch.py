@@ -68,6 +68,7 @@ def arguments(pipes: str, memory: int) -> list[str]:
 def load_request(script: Script) -> bytes:
     """Return the first message to main.js."""
     wanted = {"source": script.source, "entrypoint": script.entrypoint, "files": script.files}
+    wanted |= {"packages": script.packages}
     return json.dumps(wanted | {"boot": _text("worker.js"), "seed": 0}).encode()
 
 
@@ -89,7 +90,7 @@ def explain(execution: Execution) -> Execution:
         error = error.model_copy(update={"message": said, "traceback": "", "hint": OPEN})
     elif _FOREIGN.search(error.message):
         bare = _BARE.match(error.message)
-        error = error.model_copy(update={"hint": import_problem(bare[1]) if bare else NO_MODULES})
+        error = error.model_copy(update={"hint": (import_problem(bare[1]) if bare else None) or NO_MODULES})
     told = _FLAG.sub(", which no script may", error.message)
     error = error.model_copy(update={"message": told, "traceback": _FLAG.sub("", error.traceback)})
     return execution.model_copy(update={"error": error})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sandboxes.packages.npm.requirement import package_of
+
 CLOSED_MODULES = """
     _http_agent _http_common _http_outgoing _http_server _stream_duplex _stream_passthrough _stream_readable
     _stream_transform _stream_writable _tls_common _tls_wrap child_process cluster dgram diagnostics_channel dns
@@ -19,7 +21,10 @@ OPEN = (
     "the modules of Node that are available: node:assert, buffer, crypto, events, path, stream, url, util, zlib; "
     f"where another is used outside of scoring only, {_ALONE}"
 )
-NO_MODULES = f"npm packages and other modules are not available to TypeScript evaluators yet; {_ALONE}"
+NO_MODULES = (
+    "a package is declared in the script's header (`dependencies`) and imported by a name that is written there; "
+    "nothing else comes from elsewhere"
+)
 
 PURE = """
     assert assert/strict async_hooks buffer console constants crypto events path path/posix path/win32 punycode
@@ -42,5 +47,7 @@ def import_problem(specifier: str) -> str | None:
     if scheme in ("http", "https") and colon:
         return f"nothing is loaded from the network; {_ALONE}"
     if scheme == "jsr" and colon:
-        return f"packages of JSR are not available to TypeScript evaluators yet; {_ALONE}"
-    return NO_MODULES
+        return f"packages of JSR are not available to TypeScript evaluators; many are on npm, too; else {_ALONE}"
+    if package_of(specifier) is None:
+        return "it is no name of a package; write one such as zod, @scope/name, npm:zod@3 or zod/v4"
+    return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from sandboxes.base import Call, Capabilities, Execution, Limits, Problem
+from sandboxes.base import Call, Capabilities, Execution, Limits, Problem, Program, SandboxConfig, Script
 from sandboxes.boxes.first_process import BoxError
 from sandboxes.boxes.holder import Holder
 from sandboxes.boxes.host_files import view
@@ -22,6 +23,7 @@ from sandboxes.errors import SandboxError, SandboxLostError
 from sandboxes.guest.supervisor.deno_fifo import DESCRIPTORS, THREADS
 from sandboxes.guest.supervisor.deno_run import START
 from sandboxes.host.cores import cores
+from sandboxes.packages.script_packages import ScriptPackages
 from sandboxes.protocol import Raw
 
 
@@ -38,6 +40,7 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
     capabilities: ClassVar[Capabilities] = Capabilities(
         languages=("typescript",),
         isolation=("batch", "call"),
+        packages=True,
         disk=True,
         cpu=True,
         checks=True,
@@ -48,15 +51,25 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         tiers=tuple(f"{tier}: {protects}" for tier, protects in PROTECTS.items()),
     )
 
+    def __init__(self, config: SandboxConfig) -> None:
+        super().__init__(config)
+        self._packages = ScriptPackages(config)
+
+    @property
+    def lock(self) -> str | None:
+        return self._packages.text
+
     @property
     def identity(self) -> str:
         parts = [f"deno/{version(find_deno())}"]
         parts += [f"tier-{self._active.tier}"] if self._active else []
+        parts += [f"packages-{lock.digest[:12]}"] if (lock := self._packages.lock) else []
         return "/".join(parts)
 
     @property
     def manifest(self) -> dict[str, Any]:
-        return super().manifest | {"deno": version(find_deno())}
+        found = super().manifest | {"deno": version(find_deno())}
+        return found | ({"packages": dict(lock.packages)} if (lock := self._packages.lock) else {})
 
     @classmethod
     def _bare(cls) -> Make[DenoBox]:
@@ -64,7 +77,11 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         return lambda tier, bwrap: DenoBox(tier, setup, bwrap)
 
     async def _make(self) -> Make[DenoBox]:
+        await self._packages.open(self.progress)
         return await asyncio.to_thread(self._bare)
+
+    async def load(self, script: Script, limits: Limits) -> Program:
+        return await super().load(await self._packages.give(script, self.progress), limits)
 
     async def holder(self) -> Holder:
         return StandbyHolder(await self.box(), self.box, alternate=self.isolation == "call")
@@ -81,8 +98,8 @@ class DenoSandbox(BoxedSandbox[DenoBox]):
         """Return the script's type errors, by strict rules."""
         if self._active is None:
             raise SandboxError("the deno sandbox is not open; use it as `async with sandbox:`")
-        setup = await asyncio.to_thread(_guest_files)
-        box = TypeCheckBox(self._active.tier, setup, self._active.bwrap, source, files or {})
+        setup = replace(await asyncio.to_thread(_guest_files), packages=self._packages.site)
+        box = TypeCheckBox(self._active.tier, setup, self._active.bwrap, source, files or {}, self._packages.versions)
         try:
             await box.start(START)
         except BoxError as e:

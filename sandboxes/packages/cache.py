@@ -22,7 +22,12 @@ from sandboxes.packages.uv import DOWNLOADS, downloads_marker
 RECENT = 600.0
 """Seconds after which nobody can still be writing an unfinished file."""
 
-_BUILT = {"wasm": "the compiled sandbox", "process": "what a Python needs of this machine"}
+_BUILT = {
+    "wasm": "the compiled sandbox",
+    "process": "what a Python needs of this machine",
+    "wheels": "wheels that requirements name by their places",
+    "bundles": "what a script imports of packages of npm",
+}
 
 
 class CacheEntry(Model):

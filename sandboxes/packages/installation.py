@@ -16,11 +16,12 @@ from sandboxes.cache import UNUSED_SECONDS, cache_dir, delete, disk_errors, is_o
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages import tool_process
 from sandboxes.packages.contents import Contents, contents_of
-from sandboxes.packages.lock import Lock
+from sandboxes.packages.lock_text import Lock
 from sandboxes.packages.locking import UNFINISHED_PREFIX, Say, age, exclusive, use, work_folder
 from sandboxes.packages.resolution import Interpreter, RemotePython, interpreter, name_packages
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, run_uv, timeout_error
+from sandboxes.packages.wheels import kept_wheels
 
 PACKAGES = "packages"
 SITE = "site"
@@ -66,15 +67,15 @@ async def install(lock: Lock, python: Path | RemotePython, *, say: Say, deadline
         target = await interpreter(python, deadline)
         key = target.key(lock.text)
         final = folder / key
-        if _ready(final, lock):
+        if ready(final, lock):
             return final / SITE
         with disk_errors(folder):
             async with work_folder(folder, key, say=say, deadline=deadline) as work:
-                if not _ready(final, lock):
+                if not ready(final, lock):
                     delete(final)  # damaged, or not ours
-                    _delete_old(folder)
+                    delete_old(folder)
                     await _build(lock, target, work, final, say, deadline)
-                    if not _ready(final, lock):
+                    if not ready(final, lock):
                         raise OSError(f"{final} was changed while it was being written")
         return final / SITE
     except TimeoutError:
@@ -91,7 +92,8 @@ def read_marker(place: Path) -> InstallationRecord | None:
         return None
 
 
-def _ready(final: Path, lock: Lock) -> bool:
+def ready(final: Path, lock: Lock) -> bool:
+    """Say whether a complete installation of the lock is there, and use it if so."""
     if not (_is_our_folder(final) and _is_our_folder(final / SITE)) or not use(final / MARKER):
         return False
     found = read_marker(final)
@@ -121,7 +123,7 @@ async def _build(lock: Lock, target: Interpreter, work: Path, final: Path, say: 
         await _compile(sources, site, target, temporary, deadline)
     contents = contents_of(site)
     marker = InstallationRecord(lock=lock.digest, packages=lock.packages, contents=contents)
-    _write(whole / MARKER, marker.model_dump_json().encode())
+    write_file(whole / MARKER, marker.model_dump_json().encode())
     whole.rename(final)
     if lock.packages:
         say(f"packages: installed {contents.bytes / MB:.0f} MB in {time.monotonic() - start:.1f} s")
@@ -133,9 +135,14 @@ async def _unpack(lock: Lock, target: Interpreter, site: Path, work: Path, say: 
         *("pip", "install", "--requirements", "lock.txt", *target.options, "--target", str(site)),
         *("--no-deps", "--require-hashes", *WHEELS, "--link-mode", "copy", "--no-compile-bytecode", "--no-sources"),
     ]
-    done = await run_uv([*command, "--offline"], work=work, deadline=deadline)  # files in uv's cache need no network
+    wheels = kept_wheels(lock.text)
+    done = await run_uv(
+        [*command, "--offline"], work=work, deadline=deadline, wheels=wheels
+    )  # files in uv's cache need no network
     if done.code != 0:
-        done = await run_uv(command, work=work, deadline=deadline, on_line=lambda line: _report(line, say))
+        done = await run_uv(
+            command, work=work, deadline=deadline, on_line=lambda line: _report(line, say), wheels=wheels
+        )
     if done.code != 0:
         step = "to resolve again, leave the lock out or run 'evalcell cache prune --all'"
         raise failure(done, f"installing the locked packages for {target.name}", step)
@@ -194,7 +201,8 @@ async def _compile(sources: list[Path], site: Path, target: Interpreter, work: P
         raise e.exceptions[0] from None
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
+    """Write a new file that everybody may read."""
     with path.open("xb") as file:
         file.write(content)
         file.flush()
@@ -202,7 +210,7 @@ def _write(path: Path, content: bytes) -> None:
     path.chmod(0o644)
 
 
-def _delete_old(folder: Path) -> None:
+def delete_old(folder: Path) -> None:
     """Delete installations that no run has used for `UNUSED` seconds."""
     for place in folder.iterdir():
         if not place.is_dir() or place.is_symlink():

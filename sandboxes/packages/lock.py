@@ -10,30 +10,15 @@ from typing import NamedTuple
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from sandboxes.base import Model
 from sandboxes.errors import UnsupportedConfigError
-
-MAX_CHARS = 8 << 20
-"""Longest lock. A hundred packages with the hashes of all their wheels are under 1 MB."""
-
-MAX_PACKAGES = 2_000
+from sandboxes.packages.lock_text import MAX_CHARS, MAX_PACKAGES, Lock
+from sandboxes.packages.npm.lock import read_npm_lock
 
 _STEP = "use a lock file as evalcell saved it, unchanged"
 
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _LINE = re.compile(r"(?P<head>[^\s-][^\\#$]*?)(?P<hashes>(\s+--hash=\S+)*)\s*")
 _VERSION = re.compile(r"[0-9A-Za-z.!+_-]+")
-
-
-class Lock(Model):
-    """Exact versions with the hashes of their files."""
-
-    text: str
-    """A requirements file as pip and uv read it, sorted, without comments or addresses."""
-    digest: str
-    """SHA-256 of `text`, in hex."""
-    packages: tuple[tuple[str, str], ...]
-    """Name and version of each."""
 
 
 class _Pin(NamedTuple):
@@ -51,6 +36,8 @@ def read_lock(text: str, where: str) -> Lock:
     `name==version --hash=sha256:…`: with addresses, options or packages without hashes the file would decide where
     code comes from.
     """
+    if text.lstrip().startswith("{"):
+        return read_npm_lock(text, where)
     if len(text) > MAX_CHARS:
         raise UnsupportedConfigError(f"{where}: too large for a lock (over {MAX_CHARS >> 20} MB); {_STEP}")
     pins: dict[str, _Pin] = {}

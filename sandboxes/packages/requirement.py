@@ -11,6 +11,8 @@ from packaging.utils import canonicalize_name
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages.import_names import GENERIC
+from sandboxes.packages.npm.requirement import is_npm, normal_form, problem, split
+from sandboxes.packages.wheels import direct_wheel
 from sandboxes.words.text import clean
 from sandboxes.words.wording import Message, Setting
 
@@ -31,6 +33,12 @@ _ARCHIVE = re.compile(r"\.(whl|zip|tgz|tbz|txz|egg|tar(\.\w+)?)$", re.IGNORECASE
 _VCS = re.compile(r"\b(git|hg|svn|bzr)\+", re.IGNORECASE)
 
 
+_GENERAL = (
+    "means a file of your own, and the package that a registry has by this name is a stranger's: leave it out, "
+    "and put the file into the script's folder, whose modules go with the script"
+)
+
+
 def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tuple[str, ...]:
     """
     Return the requirements in normal form and in order, each once.
@@ -38,8 +46,8 @@ def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tup
     Messages name `where` as their source.
 
     Raises:
-        UnsupportedConfigError: For anything but names, extras, versions and markers: installers would follow the paths,
-            URLs and options of an untrusted script.
+        UnsupportedConfigError: For anything but names, extras, versions and markers, wheels with a hash, and packages
+            of npm: installers would follow the paths, URLs and options of an untrusted script.
     """
     found: dict[str, None] = {}
     for count, line in enumerate(lines, 1):
@@ -53,6 +61,8 @@ def normalize_requirements(lines: Iterable[str], where: str = "packages") -> tup
 
 def name_of(requirement: str) -> str:
     """Return the package's normal name, for a requirement from `normalize_requirements`."""
+    if is_npm(requirement):
+        return split(requirement)[0]
     return canonicalize_name(Requirement(requirement).name)
 
 
@@ -63,6 +73,12 @@ def quote(line: str, most: int = 80) -> str:
 
 def _normalize(line: str, where: str) -> str:
     text = line.strip(" \t")
+    if is_npm(text):
+        if why := _npm_problem(text):
+            raise UnsupportedConfigError(f"{where}: {quote(line)} {why}")
+        return normal_form(text)
+    if (wheel := direct_wheel(text)) is not None and text.isprintable():
+        return wheel.text
     if why := _problem(text):
         step = LINES if text.startswith("-") or _LIST.search(text) else STEP
         raise UnsupportedConfigError(f"{where}: {quote(line)} {why}; {step}")
@@ -83,6 +99,14 @@ def _normalize(line: str, where: str) -> str:
     return normal
 
 
+def _npm_problem(text: str) -> str | None:
+    if len(text) > MAX_CHARS or not text.isprintable():
+        return "is no requirement of npm"
+    if why := problem(text):
+        return why
+    return _GENERAL if split(normal_form(text))[0].lower().replace("-", "_") in GENERIC else None
+
+
 def _file(text: str) -> str | None:
     """Why a text without versions is the name of a file."""
     if text.lower() in _PACKAGES_LIKE_FILES:
@@ -101,10 +125,7 @@ def _no_package(name: str) -> str | None:
     if module in sys.stdlib_module_names:
         return "is a module of Python's own, which needs no package; leave it out"
     if module in GENERIC:
-        return (
-            "means a file of your own, and the package that a registry has by this name is a stranger's: leave it out, "
-            "and put the file into the script's folder, whose modules go with the script"
-        )
+        return _GENERAL
     return None
 
 
@@ -121,7 +142,10 @@ def _problem(text: str) -> str | None:
         return "refers to a version control system"
     head = text.partition(";")[0]
     if "://" in head or "@" in head:
-        return "is a direct reference or URL"
+        return (
+            "is a direct reference or URL, which is accepted of a wheel with its hash: "
+            "'NAME @ file:PATH.whl#sha256=…', or https: in place of file:"
+        )
     if head.startswith((".", "~")) or "/" in head or "\\" in head or _ARCHIVE.search(head.strip()):
         return "is a path"
     if any(c in text for c in "#$\\"):  # comments, variables and continuations for installers, but not for `packaging`

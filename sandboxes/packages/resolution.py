@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import time
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
@@ -18,11 +19,14 @@ from sandboxes.cache import cache_dir, content, disk_errors, find_file, keep, pr
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.packages import interpreter_facts, tool_process
 from sandboxes.packages.import_names import likely_package
-from sandboxes.packages.lock import Lock, read_lock
+from sandboxes.packages.lock import read_lock
+from sandboxes.packages.lock_text import Lock
 from sandboxes.packages.locking import Say, work_folder
+from sandboxes.packages.npm.requirement import is_npm
 from sandboxes.packages.requirement import name_of, normalize_requirements
 from sandboxes.packages.settings import python_variables
 from sandboxes.packages.uv import WHEELS, failure, reason, run_uv, timeout_error, user_settings
+from sandboxes.packages.wheels import direct_wheel, fetch_wheels
 from sandboxes.words.wording import Setting
 
 LOCKS = "locks"
@@ -114,41 +118,52 @@ async def resolve(requirements: tuple[str, ...], python: Path | RemotePython, *,
         SandboxUnavailableError: That cannot be found out here or in time.
     """
     wanted = normalize_requirements(requirements)
+    if strange := next((one for one in wanted if is_npm(one)), None):
+        raise UnsupportedConfigError(
+            f"packages: '{strange}' is a package of npm, and the script is Python; leave it out"
+        )
     folder = private_dir(private_dir(cache_dir()) / LOCKS)
-    what = f"resolving {_few(wanted)}"
+    what = f"resolving {few(wanted)}"
     try:
         target = await interpreter(python, deadline)
         user = user_settings()
         key = target.key(sorted(wanted), user.choice)
-        if lock := _cached_lock(folder, key, wanted, say):
+        wheels = await fetch_wheels(wanted, say=say, deadline=deadline)
+        if lock := cached_lock(folder, key, wanted, say):
             return lock
         for note in user.notes:
             say(f"packages: {note}")
         with disk_errors(folder):
             async with work_folder(folder, key, say=say, deadline=deadline) as work:
-                return _cached_lock(folder, key, wanted, say) or await _resolve(
-                    wanted, target, work, key, say, deadline
+                return cached_lock(folder, key, wanted, say) or await _resolve(
+                    wanted, wheels, target, work, key, say, deadline
                 )
     except TimeoutError:
         raise timeout_error(what) from None
 
 
 async def _resolve(
-    wanted: tuple[str, ...], target: Interpreter, work: Path, key: str, say: Say, deadline: float
+    wanted: tuple[str, ...],
+    wheels: Mapping[str, Path],
+    target: Interpreter,
+    work: Path,
+    key: str,
+    say: Say,
+    deadline: float,
 ) -> Lock:
-    say(f"packages: resolving {_few(wanted)} for {target.name}")
+    say(f"packages: resolving {few(wanted)} for {target.name}")
     start = time.monotonic()
-    (work / "requirements.in").write_text("".join(f"{one}\n" for one in wanted), encoding="utf-8")
+    (work / "requirements.in").write_text("".join(f"{_pinned(one)}\n" for one in wanted), encoding="utf-8")
     command = [
         *("pip", "compile", "requirements.in", *target.options, *WHEELS, "--generate-hashes"),
         *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-build-options"),
         *("--no-emit-index-annotation", "--no-sources"),
     ]
-    done = await run_uv(command, work=work, deadline=deadline, resolving=True)
+    done = await run_uv(command, work=work, deadline=deadline, resolving=True, wheels=wheels.values())
     if done.code != 0:
         raise failure(
             done,
-            f"{_few(wanted)} for {target.name}",
+            f"{few(wanted)} for {target.name}",
             _build_step(wanted, done.errors)
             or f"{_likely(done.errors)}change the versions that you ask for, or run evalcell with another Python",
             f"no earlier resolution of them is in the cache: connect once, or set {Setting('sandbox.lock')}",
@@ -158,10 +173,31 @@ async def _resolve(
     except UnicodeDecodeError as e:
         raise SandboxUnavailableError(f"packages: uv's output is not UTF-8 ({e}); reinstall uv") from e
     _refuse_lacking(wanted, lock)
+    lock = _with_wheels(lock, wheels)
     kept = CachedResolution(resolved=date.today().isoformat(), requirements=wanted, text=lock.text)
     keep(work.parent, key, SUFFIX, kept.model_dump_json().encode())
     say(f"packages: {name_packages(lock.packages, wanted)}, resolved in {time.monotonic() - start:.1f} s")
     return lock
+
+
+def _pinned(requirement: str) -> str:
+    wheel = direct_wheel(requirement)
+    return requirement if wheel is None else wheel.pinned
+
+
+def _with_wheels(lock: Lock, wheels: Iterable[str]) -> Lock:
+    """The lock with no other file of a package than the one that was named by its place."""
+    text = lock.text
+    for wheel in filter(None, map(direct_wheel, wheels)):
+        entry = rf"(?m)^({re.escape(wheel.name)}==[^ \n]+)((?: \\\n    --hash=sha256:[0-9a-f]{{64}})+)$"
+        found = re.search(entry, text)
+        if found is None or wheel.digest not in found[2]:
+            raise UnsupportedConfigError(
+                f"packages: the index has another {wheel.name} {wheel.version} than {wheel.file}, and that one was "
+                "taken; give the wheel a version that the index has not"
+            )
+        text = text.replace(found[0], f"{found[1]} \\\n    --hash=sha256:{wheel.digest}")
+    return read_lock(text, "packages, as uv resolved them")
 
 
 def _build_step(wanted: tuple[str, ...], errors: str) -> str:
@@ -201,7 +237,8 @@ def _refuse_lacking(wanted: tuple[str, ...], lock: Lock) -> None:
             )
 
 
-def _cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> Lock | None:
+def cached_lock(folder: Path, key: str, requirements: tuple[str, ...], say: Say) -> Lock | None:
+    """Return the lock of an earlier resolution, if it is there."""
     path = find_file(folder, key, SUFFIX)
     if path is None:
         return None
@@ -210,7 +247,7 @@ def _cached_lock(folder: Path, key: str, wanted: tuple[str, ...], say: Say) -> L
         lock = read_lock(found.text, str(path))
     except (SandboxUnavailableError, ValidationError, UnsupportedConfigError):
         return None  # of an earlier version, or just deleted
-    names = name_packages(lock.packages, wanted)
+    names = name_packages(lock.packages, requirements)
     say(f"packages: {names}, as resolved on {found.resolved}; 'evalcell cache prune --all' resolves again")
     return lock
 
@@ -224,6 +261,7 @@ def name_packages(packages: tuple[tuple[str, str], ...], first: tuple[str, ...] 
     return ", ".join(f"{name} {version}" for name, version in show) + more if show else "nothing to install"
 
 
-def _few(wanted: tuple[str, ...], most: int = 5) -> str:
-    more = f" and {len(wanted) - most} more" if len(wanted) > most else ""
-    return ", ".join(wanted[:most]) + more
+def few(requirements: tuple[str, ...], most: int = 5) -> str:
+    """Return the first of the requirements in words."""
+    more = f" and {len(requirements) - most} more" if len(requirements) > most else ""
+    return ", ".join(requirements[:most]) + more

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.packages.npm.settings import npm_variables
 from sandboxes.packages.pip_config import VARIABLES as PIP
 from sandboxes.packages.pip_config import PipSetting, index_config, read_pip
 from sandboxes.packages.uv_config import SOURCES, absolute, read_config, read_file, to_toml
@@ -141,7 +142,7 @@ def install_variables(own: Mapping[str, str]) -> set[str]:
     found = {name for name in own if name in known or _LOGIN.fullmatch(name)}
     if own.get("UV_KEYRING_PROVIDER") == "subprocess" or own.get("PIP_KEYRING_PROVIDER") in ("subprocess", "import"):
         found |= {name for name in own if HELPERS.fullmatch(name)}
-    return found
+    return found | npm_variables(own)
 
 
 def _has_index(config: Mapping[str, Any]) -> bool:

@@ -27,8 +27,9 @@ import os, sys
 try:
     import ctypes, resource
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if int(sys.argv[2]):
-        resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]),) * 2)
+    for name, most in zip(("AS", "DATA", "FSIZE"), sys.argv[2].split(",")):
+        if int(most):
+            resource.setrlimit(getattr(resource, "RLIMIT_" + name), (int(most),) * 2)
     ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
 except ImportError:
     pass
@@ -54,6 +55,8 @@ async def run(
     variables: Mapping[str, str],
     deadline: float,
     memory: int = 0,
+    data: int = 0,
+    file_size: int = 0,
     on_line: Callable[[str], None] | None = None,
 ) -> ToolResult:
     """
@@ -67,6 +70,8 @@ async def run(
         variables: The whole environment.
         deadline: In the event loop's time, in seconds.
         memory: Bounds its address space, in bytes; 0 does not.
+        data: Bounds what it holds in memory, likewise.
+        file_size: Bounds each file that it writes, likewise.
         on_line: Called with each line of standard error.
 
     Raises:
@@ -79,7 +84,7 @@ async def run(
     async def begin() -> Child:
         nonlocal process
         process = await start(
-            _with_leash(command, memory),
+            _with_leash(command, (memory, data, file_size)),
             cwd=cwd,
             env=dict(variables),
             stdin=DEVNULL,
@@ -106,10 +111,10 @@ async def run(
             left.close()
 
 
-def _with_leash(command: Sequence[str], memory: int) -> list[str]:
+def _with_leash(command: Sequence[str], bounds: tuple[int, int, int]) -> list[str]:
     if not sys.platform.startswith("linux"):
         return list(command)
-    return [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), str(memory), *command]
+    return [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), ",".join(map(str, bounds)), *command]
 
 
 async def _output(stream: asyncio.StreamReader) -> bytes:

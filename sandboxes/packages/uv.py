@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 
@@ -81,9 +81,12 @@ async def run_uv(
     deadline: float,
     resolving: bool = False,
     on_line: Callable[[str], None] | None = None,
+    wheels: Iterable[Path] = (),
 ) -> tool_process.ToolResult:
     """
     Run `uv ARGUMENTS` in the folder `work`, with no configuration but what `settings` takes of the user's.
+
+    `wheels` are folders with wheels that it may take, too.
 
     Raises TimeoutError past the deadline, in the event loop's time, SandboxUnavailableError if it does not run, and
     UnsupportedConfigError for settings that cannot be honoured.
@@ -91,6 +94,9 @@ async def run_uv(
     program = find_uv()
     async with _downloads(deadline) as cache:
         user = settings(os.environ, cache, work, resolving=resolving)
+        if places := [str(place) for place in wheels]:  # beside the user's own
+            links = [one for one in (user.variables.get("UV_FIND_LINKS"),) if one]
+            user.variables["UV_FIND_LINKS"] = ",".join([*links, *places])
         config = work / CONFIG
         config.unlink(missing_ok=True)
         config.touch(mode=0o600)  # an index may have a login

@@ -112,12 +112,14 @@ class ProcessSandbox(BoxedSandbox[PythonBox]):
         return PythonHolder(await self.box(), self.box, self.isolation)
 
     async def _install(self, host: View) -> Path:
-        from sandboxes.packages import install, resolve
+        from sandboxes.packages import fetch_wheels, install, resolve
 
         python = Path(host.python)
         deadline = asyncio.get_running_loop().time() + self.config.install_timeout
         if self._lock is None:
             self._lock = await resolve(self._packages, python, say=self.progress, deadline=deadline)
+        else:
+            await fetch_wheels(self._packages, say=self.progress, deadline=deadline)
         return await install(self._lock, python, say=self.progress, deadline=deadline)
 
     def execution(self, raw: Raw, limits: Limits, entrypoint: str, loading: bool = False) -> Execution:

@@ -65,9 +65,9 @@ class Deno(Runtime):
     _capabilities: ClassVar[Capabilities] = Capabilities(
         languages=("typescript",),
         isolation=("call", "batch"),
+        packages=True,
         images=True,
         lacks={
-            "packages": "npm packages and other modules are not available to TypeScript evaluators yet",
             "files": "a TypeScript evaluator has no permission to read any",
             "network": "a TypeScript evaluator has no permission to use it",
             "env": "a TypeScript evaluator has no permission to read it",

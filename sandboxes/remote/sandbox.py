@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sandboxes.base import Capabilities, Execution, Limits, Program, Sandbox, SandboxConfig, Script
-from sandboxes.errors import SandboxError, SandboxUnavailableError
+from sandboxes.errors import SandboxError, SandboxUnavailableError, UnsupportedConfigError
 from sandboxes.host.env import choose_variables
 from sandboxes.host.shield import finish
+from sandboxes.packages.script_packages import ScriptPackages
 from sandboxes.refusals import refuse_language
 from sandboxes.remote.config import RemoteConfig
 from sandboxes.remote.credentials import Variables
@@ -54,10 +55,16 @@ class RemoteSandbox(Sandbox):
         self._packages: tuple[str, ...] = ()
         """For the script and its runtime."""
         self._lock: Lock | None = None
-        if config.packages or config.lock is not None:
-            from sandboxes.packages import normalize_requirements, read_lock
+        self._npm = ScriptPackages(config if self.language == "typescript" else SandboxConfig())
+        if self.language == "python" and (config.packages or config.lock is not None):
+            from sandboxes.packages import direct_wheel, normalize_requirements, read_lock
 
             self._packages = normalize_requirements(config.packages)
+            if wheel := next(filter(None, map(direct_wheel, self._packages)), None):
+                raise UnsupportedConfigError(
+                    f"the wheel {wheel.file} is named by its place, which a provider's machine does not have; put it "
+                    "into an index of yours, or run the script in the process sandbox"
+                )
             self._lock = read_lock(config.lock, "the lock") if config.lock is not None else None
         self._files = Files({})
         self._jobs = config.jobs or min(_JOBS, self.provider.cap)
@@ -95,13 +102,18 @@ class RemoteSandbox(Sandbox):
 
     @property
     def lock(self) -> str | None:
-        return self._lock.text if self._lock and self.language == "python" else None
+        return self._script_lock.text if self._script_lock else None
+
+    @property
+    def _script_lock(self) -> Lock | None:
+        """The lock of the packages of scripts; that of Deno itself is none."""
+        return self._lock if self.language == "python" else self._npm.lock
 
     @property
     def identity(self) -> str:
         parts = [self.name] + ([f"python-{self.python}"] if self.python else [])
         parts += [f"deno-{self._greeting.deno}"] if self._greeting and self._greeting.deno else []
-        parts += [f"packages-{self._lock.digest[:12]}"] if self._lock and self.lock else []
+        parts += [f"packages-{lock.digest[:12]}"] if (lock := self._script_lock) else []
         return "/".join(parts)
 
     @property
@@ -117,7 +129,7 @@ class RemoteSandbox(Sandbox):
             found["address"] = self._provider.address
         if self._greeting:
             found |= self._greeting.model_dump(mode="json", exclude_none=True)
-        packages = dict(self._lock.packages) if self._lock and self.lock else {}
+        packages = dict(lock.packages) if (lock := self._script_lock) else {}
         found |= {"network_at_provider": f"open: {self.why_online}"} if self.why_online else {}
         asked = {"network": config.network, "env": list(config.env), "files": list(config.files)}
         return found | {"packages": packages} | asked | {"sent": self._files.digests}
@@ -133,6 +145,7 @@ class RemoteSandbox(Sandbox):
         from sandboxes.remote.pool import MachinePool
 
         self._packages = self._packages or self._runtime.requirements()
+        await self._npm.open(self._say)
         every = Variables(self.provider, self.config.env_file)
         self.variables = choose_variables(self.config.env, self.config.env_file)
         self.masks = Masks([*self.variables.values(), *every.masks(self.provider)])
@@ -281,7 +294,7 @@ class RemoteSandbox(Sandbox):
 
     async def load(self, script: Script, limits: Limits) -> Program:
         refuse_language(self.name, self.language, script)
-        program = RemoteProgram(self, script)
+        program = RemoteProgram(self, await self._npm.give(script, self._say))
         with self.masks.errors():
             await program.load(limits)
         return program

@@ -259,7 +259,14 @@ def _no_network(match: re.Match[str], failure: Failure, place: Place) -> str | N
 
 def _nltk(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     """Its data is a folder of files, which it looks for or downloads."""
-    return None if place.network else f"{_NETWORK} lets the script download it: nltk.download(…)"
+    if place.network:
+        return None
+    data = next(iter(re.findall(r"nltk\.download\('([\w.-]{1,60})'\)", failure.message)), "NAME")
+    return (
+        f"nltk wants to download `{data}`; do this once: `python -m nltk.downloader -d nltk_data_mine {data}`, "
+        f"and give it as a wheel, as docs/how-to/package-data.md shows; or {_NETWORK} lets the script download it: "
+        "nltk.download(…)"
+    )
 
 
 def _download(match: re.Match[str], failure: Failure, place: Place) -> str | None:

@@ -218,7 +218,7 @@ def test_a_commonjs_script_of_another_tool_requires_its_files() -> None:
             r"^h\.ts:2: a namespace is only",
         ),
         ('import { n } from "./h.ts";', "const a = 1;\nexport const n = ;\n", r"^h\.ts:2:16: unexpected '='"),
-        ('import { n } from "./h.ts";', "import z from 'zod';", r"^h\.ts:1: 'zod' cannot be imported"),
+        ('import { n } from "./h.ts";', "import z from 'jsr:z';", r"^h\.ts:1: 'jsr:z' cannot be imported"),
         (
             'const n = require("./h.ts");',
             "module.exports = require('lodash');",

@@ -205,12 +205,15 @@ def test_types_that_stand_beside_the_function(source: str, expected: str) -> Non
             "import { readFile } from 'node:fs/promises';\n" + GOOD,
             "copy the scoring function alone, with what it uses, into a file of its own and run that",
         ),
-        ("import x from 'npm:lodash';\n" + GOOD, "'npm:lodash' cannot be imported: npm packages and other modules are"),
+        (
+            "import x from 'jsr:@std/fs';\n" + GOOD,
+            "'jsr:@std/fs' cannot be imported: packages of JSR are not available",
+        ),
         (
             "export * from 'https://a.b/c.ts';\n" + GOOD,
             "'https://a.b/c.ts' cannot be imported: nothing is loaded from the network",
         ),
-        ("import x = require('lodash');\n" + GOOD, "x.ts:1: 'lodash' cannot be imported"),
+        ("import x = require('jsr:lodash');\n" + GOOD, "x.ts:1: 'jsr:lodash' cannot be imported"),
         (
             "import x from '/etc/passwd' with { type: 'text' };\n" + GOOD,
             "'/etc/passwd' is no file of the script's folder",
@@ -321,7 +324,10 @@ def test_header() -> None:
         ("a = ]", "x.ts:2: the header is not TOML"),
         ("\n[tool.evalcell]\nmapping.a = 'b'", "maps `a`, which is not a parameter of evaluate(output, reference)"),
         ('requires-python = ">=3.11"', "x.ts:2: `requires-python` is for Python scripts"),
-        ('dependencies = ["zod"]', "x.ts:2: npm packages are not available to TypeScript evaluators yet"),
+        ('dependencies = ["zod"]', 'x.ts:2: \'zod\' is no package of npm; write "npm:NAME", as "npm:zod@^3"'),
+        ('dependencies = ["npm:fs"]', "x.ts:2: 'npm:fs' is a module of Node's own"),
+        ('dependencies = ["npm:zod@3/v4"]', "x.ts:2: 'npm:zod@3/v4' names a part of a package; declare the package"),
+        ('dependencies = ["npm:zod@git+https"]', "x.ts:2: 'npm:zod@git+https' has no versions that npm knows"),
         ("# ///\n// ///\n// /// script", "x.ts:3: the header is not TOML"),
     ],
 )

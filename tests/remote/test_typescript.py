@@ -12,10 +12,18 @@ import pytest
 from runner import evaluate
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.resolve import choose
-from sandboxes import Isolation, SandboxConfig, SandboxLostError, UnsupportedConfigError, registry
+from sandboxes import (
+    Isolation,
+    SandboxConfig,
+    SandboxLostError,
+    SandboxUnavailableError,
+    UnsupportedConfigError,
+    registry,
+)
 from sandboxes.boxes.host_files import reachable
 from sandboxes.deno.binary import find_deno
 from tests.cli.commands import evalcell
+from tests.packages.npm_registry import serve
 from tests.remote.served import config, env_file, server
 from tests.remote.ways import EACH_WAY, LIMITS, OWN, Running, Way, ask, asked, rows
 
@@ -99,7 +107,7 @@ def test_where_deno_cannot_be_started_it_says_why(way: str, tmp_path: Path) -> N
 
 SCORES = """
 export async function evaluate({ output }: { output: string }) {
-  if (output === "npm") await import("npm:lodash");
+  if (output === "npm") await import(`npm:${"lodash"}`);
   if (output === "node") await import("node:fs");
   return { score: output.length, label: Deno.version.deno };
 }
@@ -117,8 +125,30 @@ def test_a_run(name: str) -> None:
     deno = metadata.version("deno")
     assert (scored.score, scored.label, scored.sandbox) == (3, deno, f"{name}/deno-{deno}")
     told = [result.error.message for result in failed if result.error]
-    assert "npm packages and other modules are not available" in told[0]
+    assert "a package is declared in the script's header" in told[0]
     assert "node:fs is not available in the sandbox" in told[1]
+    assert not ready.state().machines
+
+
+def test_packages_of_npm_and_files_are_sent_with_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made into modules here: the machine asks no registry."""
+    sandbox = config("e2b", jobs=1)
+    ready = server("e2b")
+    ready.clear()
+    monkeypatch.setenv("EVALCELL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    source = 'import { same } from "npm:@t/same";\nimport { near } from "./near.ts";\n'
+    source += "export const evaluate = ({ output }) => ({ score: near(output), label: String(same(output, 'a')) });\n"
+    near = 'import { same } from "npm:@t/same@1";\nexport const near = (a: string) => Number(same(a, "b"));\n'
+    wanted = parse_evaluator(source, "mine", "mine.ts", language="typescript", files={"near.ts": near})
+    with serve() as registry:
+        registry.add("@t/same", files={"index.js": "exports.same = (a, b) => a === b;\n"})
+        (tmp_path / ".npmrc").write_text(f"@t:registry={registry.url}/\n")
+        try:
+            ran = evaluate(wanted, [{"output": text} for text in "ab"], sandbox=sandbox)
+        except SandboxUnavailableError as e:
+            pytest.skip(f"no registry of npm that has esbuild: {e}")
+    assert [(one.score, one.label) for one in ran.results] == [(0, "true"), (1, "false")], ran.results
     assert not ready.state().machines
 
 
@@ -137,7 +167,6 @@ def test_a_try_starts_deno_there() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"packages": ("lodash",)}, r"no packages \(lodash\), as npm packages"),
         ({"network": True}, "no network, as a TypeScript evaluator has no permission"),
         ({"env": ("HOME",)}, r"no env \(HOME\), as a TypeScript evaluator has no permission"),
         ({"files": {"MODEL": "model.json"}}, r"no files \(MODEL\), as a TypeScript evaluator has no permission"),

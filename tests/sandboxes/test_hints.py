@@ -323,6 +323,13 @@ def test_packages_errors_without_a_network_name_it(kind: str, text: str, trace: 
     assert next_step(failure, Place("box", network=True)) is None
 
 
+def test_data_of_nltk_is_named_with_what_to_do_once() -> None:
+    text = "\n*****\n  Resource 'punkt_tab' not found.\n  >>> import nltk\n  >>> nltk.download('punkt_tab')\n"
+    step = str(next_step(Failure("LookupError", text), BOX))
+    assert "nltk wants to download `punkt_tab`; do this once: `python -m nltk.downloader -d nltk_data_mine" in step
+    assert "docs/how-to/package-data.md" in step
+
+
 def test_the_other_package_of_the_same_module_is_named() -> None:
     failure = Failure("TypeError", "Rouge.__init__() got an unexpected keyword argument 'max_n'")
     step = str(next_step(failure, BOX))

@@ -19,7 +19,10 @@ MAX_BYTES = 2 << 20
 _MAX_NAME = 200
 _MAX_DEPTH = 10
 _PART = re.compile(r"(?!\.\.?$)[^\x00-\x1f\x7f/\\:\ud800-\udfff]{1,100}")
-MODULES = (".py", ".ts", ".js", ".mjs", ".cjs")
+_PACKAGE = re.compile(r"""\b(?:from|import(?:\s+[\w$]+\s*=\s*require)?)\s*\(?\s*["'](?![./]|node:|data:|evalcell-)""")
+CODE = (".ts", ".js", ".mjs", ".cjs")
+"""The suffixes of what a TypeScript script imports as code."""
+MODULES = (".py", *CODE)
 """The suffixes of what is code: its lines end alike on every system."""
 
 
@@ -47,6 +50,11 @@ def plain_text(name: str, data: bytes | str, where: str) -> str:
     if name.endswith(MODULES):
         text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return text
+
+
+def may_import(source: str, files: Mapping[str, str] | None = None) -> bool:
+    """Say whether a TypeScript script or its files may import a package: what they import is not looked at."""
+    return any(_PACKAGE.search(text) for text in (source, *(files or {}).values()))
 
 
 def digests_of(files: Mapping[str, str]) -> dict[str, str]:

@@ -29,7 +29,6 @@ MAX_TEXT = 4000
 
 COMMENTS: dict[Language, str] = {"python": "#", "typescript": "//"}
 """The beginning of each line of a header."""
-NO_PACKAGES = "npm packages are not available to TypeScript evaluators yet"
 
 _START = re.compile(r"(?:#|//) /// ([a-zA-Z0-9-]+)")
 _MISSPELLED = frozenset({"#///script", "#//script", "##///script", "/////script", "////script", "///script"})
@@ -209,7 +208,7 @@ class _Reader:
         if not value:
             return ()
         if self._language != "python":
-            self._refuse("dependencies", f"{NO_PACKAGES}; take `dependencies` out")
+            return tuple(self._npm(self._text_of("dependencies", item)) for item in value)
         from packaging.requirements import InvalidRequirement, Requirement
 
         packages = []
@@ -217,8 +216,23 @@ class _Reader:
             try:
                 packages.append(str(Requirement(self._text_of("dependencies", item))))
             except InvalidRequirement:
+                if item.startswith("npm:"):
+                    self._refuse(
+                        "dependencies", f"{describe(item, 60)} is of npm, and the script is Python; take it out"
+                    )
                 self._refuse("dependencies", f'{describe(item, 60)} is not a requirement, such as "numpy>=2"')
         return tuple(packages)
+
+    def _npm(self, item: str) -> str:
+        from sandboxes.packages.npm.requirement import is_npm, problem  # here: few scripts have packages
+
+        if not is_npm(item):
+            self._refuse(
+                "dependencies", f'{describe(item, 60)} is no package of npm; write "npm:NAME", as "npm:zod@^3"'
+            )
+        if why := problem(item):
+            self._refuse("dependencies", f"{describe(item, 60)} {why}")
+        return item
 
     def _files(self, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or len(value) > MAX_ENTRIES:

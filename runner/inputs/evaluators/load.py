@@ -113,6 +113,11 @@ def _with_folder(evaluator: Evaluator, header: Header, path: Path, where: str) -
 
         follow_imports(folder, evaluator.source, where)
         return with_files(evaluator, folder.files, where)
+    if any("file:" in one for one in evaluator.packages):
+        from sandboxes.packages.wheels import with_path  # here: few scripts name a wheel
+
+        wheels = tuple(with_path(one, path.parent) for one in evaluator.packages)
+        evaluator = evaluator.model_copy(update={"packages": wheels})
     declared = [
         re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower() for line in evaluator.packages
     ]
@@ -220,10 +225,19 @@ def with_files(evaluator: Evaluator, files: Mapping[str, bytes | str], where: st
         from runner.inputs.evaluators.typescript.bundle import refuse_lacking  # here: it takes time to import
 
         refuse_lacking(evaluator.source, texts, where)
+        evaluator = _with_imports(evaluator, texts, where)
     if not files:
         return evaluator
     version = sha256("\0".join((evaluator.version, *chain(*digests_of(texts).items()))).encode()).hexdigest()[:12]
     return evaluator.model_copy(update={"files": texts, "version": version})
+
+
+def _with_imports(evaluator: Evaluator, files: Mapping[str, str], where: str) -> Evaluator:
+    """Return the evaluator with the packages whose imports declare them, as of `npm:zod@3`."""
+    from runner.inputs.evaluators.typescript.packages import requirements_of_imports  # here: it takes time to import
+
+    more = requirements_of_imports(evaluator.source, files, where, evaluator.packages)
+    return evaluator.model_copy(update={"packages": (*evaluator.packages, *more)}) if more else evaluator
 
 
 def parse_evaluator(

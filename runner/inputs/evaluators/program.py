@@ -5,6 +5,7 @@ from __future__ import annotations
 import templates
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.entrypoint import AGGREGATE, NAME, script
+from runner.inputs.evaluators.evaluator_files import may_import
 from sandboxes.base import Script
 
 
@@ -21,14 +22,19 @@ def program(evaluator: Evaluator) -> Script:
 
 
 def _with_files(script: Script, evaluator: Evaluator) -> Script:
-    if not evaluator.files:
-        return script
     if evaluator.language == "python":
-        return script._replace(files=tuple(evaluator.files.items()))
-    from runner.inputs.evaluators.typescript.bundle import bundle  # here: it takes time to import
+        return script._replace(files=tuple(evaluator.files.items())) if evaluator.files else script
+    source, files, imports = script.source, script.files, script.imports
+    if evaluator.files:
+        from runner.inputs.evaluators.typescript.bundle import bundle  # here, as below: it takes time to import
 
-    source, files = bundle(script.source, evaluator.files, evaluator.name)
-    return script._replace(source=source, files=files)
+        source, files = bundle(source, evaluator.files, evaluator.name)
+    if may_import(source, dict(files)):
+        from runner.inputs.evaluators.typescript.packages import with_places
+
+        (source, *texts), imports = with_places([source, *(text for _, text in files)], evaluator.name)
+        files = tuple((name, text) for (name, _), text in zip(files, texts, strict=True))
+    return script._replace(source=source, files=files, imports=imports)
 
 
 def _program(evaluator: Evaluator) -> Script:

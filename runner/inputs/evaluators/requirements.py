@@ -124,9 +124,17 @@ def refuse_lacking(packages: Sequence[str], lock: str, where: str) -> None:
     from packaging.utils import canonicalize_name
 
     from sandboxes.packages import read_lock
+    from sandboxes.packages.npm.requirement import is_npm, satisfies, split
 
     locked = dict(read_lock(lock, where).packages)
     for line in packages:
+        if is_npm(line):
+            name, versions = split(line)
+            version = locked.get(name)
+            if version is None or not satisfies(version, versions):
+                has = f"has {name} {version}, which is not {line}" if version else f"lacks {line}"
+                raise UnsupportedConfigError(f"{where} {printable(has)}; without a lock, -o FOLDER/ saves a new one")
+            continue
         asked = Requirement(line)
         version = locked.get(canonicalize_name(asked.name))
         if asked.marker or (version and asked.specifier.contains(version, prereleases=True)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Unpack
 
 import templates
@@ -12,7 +12,8 @@ from runner.core.errors import EvaluatorError
 from runner.core.text import describe, printable, whole
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.dialect import DIALECTS
-from runner.inputs.evaluators.evaluator_files import own_modules
+from runner.inputs.evaluators.evaluator_files import may_import, own_modules
+from runner.inputs.evaluators.header import header_block
 from runner.inputs.evaluators.load import HowRead, parse_evaluator, read_evaluator, split_entry
 from runner.inputs.evaluators.python.beside import refuse_strangers
 from runner.inputs.evaluators.requirements import plain, refuse_lacking
@@ -156,9 +157,12 @@ def choose(
     name = printable(whole(os.fspath(script))) if script is not None else evaluator.name
     declared = plain(evaluator.packages, f"{name}, `dependencies`")
     added = tuple(p for p in plain(config.packages, "the config's packages") if p not in declared)
+    _refuse_language((*declared, *added), evaluator, name)
     refuse_strangers(added, own_modules(evaluator.files) | evaluator.beside, name, None)
     if config.lock is not None:
         refuse_lacking((*declared, *added), config.lock, lock)
+    if evaluator.language == "typescript" and may_import(evaluator.source, evaluator.files):
+        _refuse_undeclared(evaluator, (*declared, *added), config.lock, name)
     wants = _Wants(declared, added, config)
     if _is_named(config):
         backend, reason = config.backend, "as asked"
@@ -182,6 +186,30 @@ def choose(
         chosen["isolation"] = "call"
     config = config.model_copy(update=chosen)
     return Choice(config, f"{reason} -> {backend}")
+
+
+def _refuse_language(packages: Sequence[str], evaluator: Evaluator, name: str) -> None:
+    """Refuse packages of another language than the script's."""
+    for each in packages:
+        if each.startswith("npm:") != (evaluator.language == "typescript"):
+            step = "leave it out" if evaluator.language == "python" else f"write npm:{each} if npm's is meant"
+            whose = "npm's" if evaluator.language == "python" else "Python's"
+            raise UnsupportedConfigError(
+                f"{name}: the package {printable(each, 80)} is one of {whose}, and the script is "
+                f"{DIALECTS[evaluator.language].name}; {step}"
+            )
+
+
+def _refuse_undeclared(evaluator: Evaluator, packages: Sequence[str], lock: str | None, name: str) -> None:
+    """Refuse an import of a package that neither the script nor the config declares."""
+    from runner.inputs.evaluators.typescript.packages import refuse_undeclared  # here: it takes time to import
+
+    if lock is not None:
+        from sandboxes.packages import read_lock
+
+        packages = [*packages, *(f"npm:{one}" for one, _ in read_lock(lock, "the lock").packages)]
+    has_header = header_block(evaluator.source, evaluator.language) is not None
+    refuse_undeclared(evaluator.source, evaluator.files, name, packages, evaluator.packages if has_header else None)
 
 
 def _config(wanted: str | SandboxConfig | None) -> SandboxConfig:

@@ -14,7 +14,7 @@ from runner.engine.scoring.summary import Summary
 from runner.results.store.segments import Segment
 from sandboxes.base import Model, Problem
 from sandboxes.errors import SandboxLostError
-from sandboxes.packages.lock import MAX_CHARS
+from sandboxes.packages.lock_text import MAX_CHARS
 
 MOST_TRIED = 100
 """Rows of a dry run."""

@@ -8,6 +8,7 @@ from typing import Self
 
 from pydantic import Field
 
+from runner.core.text import printable
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.load import MAX_SOURCE
@@ -101,6 +102,11 @@ class ServiceSettings(Model):
         assert isinstance(evaluator, Evaluator)
         self.refuse(config)
         self.refuse_limits(request.limits)
+        if place := next((one for one in (*evaluator.packages, *config.packages) if "#sha256=" in one), None):
+            raise UnsupportedConfigError(
+                f"a server takes packages from its index, not by a path or an address: {printable(place, 100)}; put "
+                "the wheel into its index, and name it by its version"
+            )
         if not self.chooses(config):
             return request
         choice = choose(evaluator, config)

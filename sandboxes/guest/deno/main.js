@@ -12,7 +12,7 @@
 
 const LOADED = 0, BEGUN = 1, RESULT = 2, GONE = 3, HELLO = 4, READY = 5;
 
-/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number, files: [string, string][] }} Setting */
+/** @typedef {{ source: string, entrypoint: string, boot: string, seed: number, files: [string, string][], packages: string[] }} Setting */
 /** @typedef {{ kind: number, seconds: number, text: string }} Told */
 
 const [folder] = Deno.args;
@@ -72,13 +72,16 @@ function tell(kind, place, seconds, text) {
 
 tell(HELLO, 0, 0, Deno.version.deno);
 /** @type {Setting} */
-const { source, entrypoint, boot, seed, files } = JSON.parse((await texts())[0]);
+const { source, entrypoint, boot, seed, files, packages } = JSON.parse((await texts())[0]);
 const parts = [source, ...files.map(([, text]) => text)];
 const [language, code] = await withoutTypes(parts.join("\n"));
 const ends = parts.map((text) => text.split(/\r\n|[\n\r\u2028\u2029]/).length);
 for (let at = 1; at < ends.length; at++) ends[at] += ends[at - 1];
 /** The name of each file in the module, its first line and its last. @type {[string, number, number][]} */
 const places = files.map(([name], at) => [name, ends[at] + 1, ends[at + 1]]);
+
+/** All that the script imports of its packages: the same bytes for each Worker. */
+const bundle = new Blob(packages.slice(0, 1), { type: "application/javascript" });
 
 /**
  * The script as JavaScript, with blanks where its types were; as it is, where more than types would have to go.
@@ -117,12 +120,18 @@ class Held {
   /** @type {(message: Told) => void} */
   #heard = () => {};
   // Of its own: a script may revoke them, and they are the process's.
-  #script = URL.createObjectURL(new Blob([code], { type: `application/${language}` }));
+  /** Those of its packages; the first has all that is imported. @type {string[]} */
+  #packages = [];
+  #script;
   #boot = URL.createObjectURL(new Blob([boot], { type: "application/javascript" }));
 
   constructor() {
     const options = /** @type {any} */ ({ type: "module", deno: { permissions: "none" } });
     const { port1, port2 } = new MessageChannel();
+    for (const text of packages) {
+      this.#packages.push(text === packages[0] ? URL.createObjectURL(bundle) : this.#address("javascript", text));
+    }
+    this.#script = this.#address(language, code);
     this.#worker = new Worker(this.#boot, options);
     this.#port = port1;
     port1.onmessage = ({ data }) => {
@@ -137,11 +146,17 @@ class Held {
     this.#worker.postMessage(port2, [port2]);
   }
 
+  /** Of a module, with the addresses of packages in it. @param {string} type @param {string} text @returns {string} */
+  #address(type, text) {
+    const whole = packages.length ? text.replace(/\bevalcell-package:(\d+)/g, (all, at) => this.#packages[at] ?? all) : text;
+    return URL.createObjectURL(new Blob([whole], { type: `application/${type}` }));
+  }
+
   /** @returns {Promise<Told>} */
   load() {
     return new Promise((done) => {
       this.#heard = done;
-      this.#port.postMessage({ source: this.#script, entrypoint, seed, places });
+      this.#port.postMessage({ source: this.#script, entrypoint, seed, places, packages: this.#packages[0] });
     });
   }
 
@@ -158,7 +173,7 @@ class Held {
     this.#heard = () => {};
     this.#port.close();
     this.#worker.terminate();
-    URL.revokeObjectURL(this.#script);
+    for (const address of [...this.#packages, this.#script]) URL.revokeObjectURL(address);
     URL.revokeObjectURL(this.#boot);
   }
 }

@@ -66,6 +66,8 @@ let post;
 let entry;
 let entrypoint = "";
 let script = "";
+/** The address of the module of all packages, if there are any. @type {string | undefined} */
+let packages;
 /** The name of each file in the script's module, its first line and its last: these two are ours. @type {[string, number, number][]} */
 let places = [];
 
@@ -187,20 +189,21 @@ scope.onmessage = (/** @type {MessageEvent} */ first) => {
   post = port.postMessage.bind(port);
   port.onmessage = (/** @type {any} */ event) => {
     const asked = dataOf(event);
-    if (asked.calls === undefined) load(asked.source, asked.entrypoint, asked.seed, asked.places);
+    if (asked.calls === undefined) load(asked);
     else run(asked.calls, asked.mark);
   };
 };
 
-/** @param {string} url @param {string} name @param {number} first @param {[string, number, number][]} files */
-async function load(url, name, first, files) {
-  script = url;
-  places = files;
-  entrypoint = name;
-  seed(first);
+/** @param {{ source: string, entrypoint: string, seed: number, places: [string, number, number][], packages?: string }} asked */
+async function load(asked) {
+  script = asked.source;
+  places = asked.places;
+  packages = asked.packages;
+  const name = entrypoint = asked.entrypoint;
+  seed(asked.seed);
   let told = '{"status":"ok","value":null}';
   try {
-    const module = await import(url);
+    const module = await import(script);
     entry = module[name] === undefined ? module.default : module[name];
     const isClass = getOwnPropertyDescriptor(Object(entry), "prototype")?.writable === false;
     if (typeof entry !== "function" || isClass) {
@@ -372,6 +375,7 @@ function statusOf(name, message) {
 
 /** A text with the script's name for its address, and a file's with its own line. @param {string} words @returns {string} */
 function named(words) {
+  if (packages) words = replaceAll(words, packages, "packages.js");
   const parts = split(replaceAll(words, script, SCRIPT), SCRIPT + ":");
   let told = parts[0];
   for (let at = 1; at < parts.length; at++) {

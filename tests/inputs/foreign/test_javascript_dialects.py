@@ -256,7 +256,7 @@ def test_what_a_script_cannot_have_is_named() -> None:
     with pytest.raises(EvaluatorError, match=r"checks.cjs:1: 'lodash' cannot be required"):
         parse_evaluator(text, "checks.cjs", language="typescript")
     for name, why in (
-        ("lodash", "npm packages and other modules are not available .* copy the scoring function alone"),
+        ("lodash", "write `import … from 'lodash'`, a package is declared in the script's header"),
         ("node:child_process", "scripts in a sandbox have no child_process; the modules of Node that are available"),
         ("timers", "it is not there; the modules of Node"),
         ("fs", "scripts in a sandbox have no fs; .*; where another is used .* copy the scoring function alone"),

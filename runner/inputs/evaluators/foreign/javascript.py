@@ -14,7 +14,7 @@ from runner.inputs.evaluators.typescript.members import members_named, methods_o
 from runner.inputs.evaluators.typescript.object_type import key_and_default, pattern_key
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, TypeScriptModule
 from runner.inputs.evaluators.typescript.signature import read_script
-from sandboxes.deno.modules import CLOSED_MODULES, OPEN, PURE, import_problem
+from sandboxes.deno.modules import CLOSED_MODULES, NO_MODULES, OPEN, PURE, import_problem
 from sandboxes.errors import SandboxUnavailableError
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ def refuse_required(source: str, where: str) -> None:
         if plain not in BUILT_IN and not plain.startswith(("./", "../")):
             line = source.count("\n", 0, required.start()) + 1
             of_node = plain in (*CLOSED_MODULES.split(), *PURE.split())
-            why = import_problem(f"node:{plain}" if of_node else required[2]) or f"it is not there; {OPEN}"
+            why = import_problem(f"node:{plain}" if of_node else required[2])
+            if why is None:
+                why = f"it is not there; {OPEN}" if of_node else f"write `import … from {required[2]!r}`, {NO_MODULES}"
             raise EvaluatorError(f"{where}:{line}: {describe(required[2], 60)} cannot be required: {why}")
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import printable
-from runner.inputs.evaluators.typescript.imports import CODE, RELATIVE, data_of, file_imports, import_order, target_of
+from runner.inputs.evaluators.evaluator_files import CODE
+from runner.inputs.evaluators.typescript.imports import RELATIVE, data_of, file_imports, import_order, target_of
 from runner.inputs.evaluators.typescript.parse import FUNCTIONS, TypeScriptModule
 from runner.inputs.evaluators.typescript.signature import read_script
 
@@ -201,7 +202,7 @@ class _Module:
             source = node.child_by_field_name("source")
             target = self._target(source)
             if node.type == "import_statement":
-                if self._is_for_types(node, source):
+                if source is None or self._is_for_types(node, source):
                     pass
                 elif target is None:
                     self._import_elsewhere(node, source)
@@ -210,7 +211,7 @@ class _Module:
                 self._replace(node, "")
             elif node.type == "export_statement" and source is not None:
                 if not self._is_for_types(node, source):
-                    value = self._elsewhere(source) if target is None else self._bundle.call(target)
+                    value = self._elsewhere(node, source) if target is None else self._bundle.call(target)
                     self._export_from(node, value, target, exports)
                 self._replace(node, "")
             elif node.type == "export_statement":
@@ -266,6 +267,11 @@ class _Module:
 
     def _calls(self) -> None:
         """Have `import(…)` and `require(…)` of files call their functions."""
+        for node in self._statements():
+            if clause := next((one for one in node.named_children if one.type == "import_require_clause"), None):
+                source = clause.child_by_field_name("source")
+                module = "…" if source is None else self.script.text(source, 100)
+                self._refuse(node, f"write `import NAME from {module}` in place of `require`")
         for found in file_imports(self.script):
             name = target_of(found.specifier, self.name, self._bundle.files)
             if found.call is None or name is None:
@@ -318,10 +324,8 @@ class _Module:
         """Whether it certainly has nothing of a name to export: a type's name is none of its values."""
         return name in self.script.bindings or name not in _WORD.findall(self.script.source)
 
-    def _import_elsewhere(self, node: Node, source: Node | None) -> None:
+    def _import_elsewhere(self, node: Node, source: Node) -> None:
         """Import what is no file at the top of the whole, by names of its own."""
-        if source is None:
-            return
         default, space, named = self._bound(node)
         own = f"{self._bundle.function(self.name)}_"
         names = ",".join(f"{name} as {own}{local}" for name, local in named)
@@ -332,10 +336,17 @@ class _Module:
         locals_ = [name for name in (default, space, *(local for _, local in named)) if name]
         self._before.extend(f"const {name}={own}{name};" for name in locals_)
 
-    def _elsewhere(self, source: Node) -> str:
-        own = f"{self._bundle.function(self.name)}_all{len(self._bundle.imports)}"
-        self._bundle.imports.append(f"import * as {own} from {self.script.text(source)};")
-        return own
+    def _elsewhere(self, node: Node, source: Node) -> str:
+        """Import what is no file for an export of it, by name where it is named: a package's other parts stay out."""
+        own, place = f"{self._bundle.function(self.name)}_all{len(self._bundle.imports)}", self.script.text(source)
+        names = dict.fromkeys(name for clause in node.named_children for name, _ in self._specifiers(clause))
+        if not names:
+            self._bundle.imports.append(f"import * as {own} from {place};")
+            return own
+        pairs = [(name, f"{own}_{number}") for number, name in enumerate(names)]
+        words = ",".join(f"{name if _WORD.fullmatch(name) else json.dumps(name)} as {local}" for name, local in pairs)
+        self._bundle.imports.append(f"import {{{words}}} from {place};")
+        return f"({{{','.join(f'{json.dumps(name)}:{local}' for name, local in pairs)}}})"
 
     def _export_from(self, node: Node, value: str, target: str | None, exports: dict[str, str]) -> None:
         words = {child.type for child in node.children}

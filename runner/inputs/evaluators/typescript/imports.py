@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.core.errors import EvaluatorError
 from runner.core.text import printable
-from runner.inputs.evaluators.evaluator_files import ScriptFolder
+from runner.inputs.evaluators.evaluator_files import CODE, ScriptFolder
+from runner.inputs.evaluators.typescript.packages import bare
 from runner.inputs.evaluators.typescript.parse import TangledError, TypeScriptModule
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-CODE = (".ts", ".js", ".mjs", ".cjs")
 _ENDINGS = ("", *CODE, ".json", "/index.ts", "/index.js")
 RELATIVE = re.compile(r"""["']\.\.?/""")
 
@@ -127,10 +127,10 @@ def checkable(source: str, files: Mapping[str, str], where: str) -> tuple[str, d
     made = {}
     for name in import_order(source, files, where):
         if name.endswith(CODE):
-            made[name] = _checkable(files[name], name, files)
+            made[name] = bare(_checkable(files[name], name, files))
         else:
             made[f"{name}.ts"] = f"export default <any>{data_of(name, files[name])};\n"
-    return _checkable(source, "", files), made
+    return bare(_checkable(source, "", files)), made
 
 
 def _checkable(source: str, importer: str, files: Mapping[str, str]) -> str:

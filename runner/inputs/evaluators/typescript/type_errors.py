@@ -33,7 +33,7 @@ class Compiler(Protocol):
 async def problems_of(evaluator: Evaluator, compiler: Compiler) -> list[Problem]:
     """Return what the sandbox's compiler says of a script and its files; nothing where it has none."""
     source, files = evaluator.source, evaluator.files
-    if files and evaluator.language == "typescript":
+    if evaluator.language == "typescript" and (files or "npm:" in source):
         from runner.inputs.evaluators.typescript.imports import checkable  # here: few scripts have files
 
         source, files = checkable(source, files, evaluator.name)

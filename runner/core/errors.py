@@ -41,6 +41,15 @@ class NoEntryError(EvaluatorError):
         super().__init__(text)
 
 
+class ListsError(EvaluatorError):
+    """A function takes a value for each row. `step` says so, and what to write; `call` gives one row to it."""
+
+    def __init__(self, where: str, start: str, call: Any = None) -> None:
+        self.where, self.start, self.call = where, start, call
+        self.step = start if call is None else f"{start}{call.step()}"
+        super().__init__(f"{where}: {self.step}")
+
+
 class DatasetError(InputError):
     """The dataset cannot be read."""
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runner.core.errors import ColumnsError, EvaluatorError, InputError, MappingError, NoEntryError
+from runner.core.errors import ColumnsError, EvaluatorError, InputError, ListsError, MappingError, NoEntryError
 from runner.core.text import describe, list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.datasets.notes import kind_of_list
 from runner.inputs.datasets.required_columns import PLACEHOLDER, Cases, look
+from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import NAME, naming
 from runner.inputs.evaluators.mapping import Binding
 from sandboxes.words.wording import Message, Setting
@@ -136,16 +137,27 @@ def _refuse_arrays(name: str, cases: Cases, evaluator: Evaluator, binding: Bindi
     )
 
 
-def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
-    """Return the error, with the functions first whose parameters are all columns of the dataset at this path."""
+def by_columns(error: NoEntryError | ListsError, dataset: str) -> EvaluatorError:
+    """
+    Return the error, with the functions first whose parameters are all columns of the dataset at this path.
+
+    Of a function that takes lists, the line that calls it for a row has these columns.
+    """
     from runner.inputs.datasets.dataset import open_dataset  # here: most scripts define `evaluate`
     from runner.inputs.evaluators.python.entries import fitting, likely
 
     try:
         with open_dataset(dataset) as cases:
-            columns = [*look(cases, None)[0]]
+            named, _, row = look(cases, None)
     except (InputError, OSError):  # told once the script is right
         return error
+    columns = [*named]
+    if isinstance(error, ListsError):
+        values = {} if row is None else {one: getattr(row, one) for one in BY_NAME[:3]} | dict(row.metadata)
+        step = error.call and error.call.step_of(
+            printable(dataset), [one for one in columns if one != "metadata"], values
+        )
+        return EvaluatorError(f"{error.where}: {error.start}{step}") if step else error
     fit, best = fitting(error.entries, columns), likely(error.entries)
     if not fit or (best and fit[0] not in best):
         return error

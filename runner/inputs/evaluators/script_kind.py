@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.core.errors import EvaluatorError, NoEntryError
+from runner.core.errors import EvaluatorError, ListsError, NoEntryError
 from runner.core.types import Aggregate, DialectFailures
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import NAME, NATIVE, naming
@@ -179,7 +179,6 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     if not isinstance(error, NoFunctionError):
         return error
     refused: EvaluatorError | None = None
-    from runner.inputs.evaluators.foreign.evidence import ListsError
     from runner.inputs.evaluators.python.entries import judging, likely, takes_both, which
     from runner.inputs.evaluators.python.local_entries import local_scorer, local_step
 

@@ -11,9 +11,9 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-from runner.core.errors import EvaluatorError
+from runner.core.errors import EvaluatorError, ListsError
 from runner.core.types import Parameter
-from runner.inputs.evaluators.column_suggestions import OUTPUTS, is_reference, plain_name
+from runner.inputs.evaluators.column_suggestions import plain_name
 from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule, read_python
 from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
@@ -33,14 +33,6 @@ _LISTS |= {"solution_strs", "y_pred", "generated_texts", "model_outputs", "hyps"
 _ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "truths", "solutions", "dataset"}
 _ANSWERS |= {"truth", "true", "actuals", "gold"}
 """Last words of names of right answers; a list, where another parameter is the outputs."""
-
-
-class ListsError(EvaluatorError):
-    """A function takes a value for each row. `step` says so, and what to write."""
-
-    def __init__(self, where: str, step: str) -> None:
-        self.step = step
-        super().__init__(f"{where}: {step}")
 
 
 def reads_object(module: ScriptModule, function: ModuleFunction, name: str, keys: Collection[str]) -> bool | None:
@@ -229,34 +221,11 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
     if lists and name == NAME and required[0] == "dataset":
         raise EvaluatorError(_of_a_file(text, where, required))
     if lists:
-        from runner.inputs.evaluators.python.row_values import place_of_rows
+        from runner.inputs.evaluators.python.row_calls import row_call
 
-        place = place_of_rows(read_python(text, where), name, required)
-        words = [_word(one) for one in required]
-        if words in (["reference", "…"], ["…", "output"]):
-            words = ["reference", "output"]
-        elif len(words) < 3 and {*words} != {"reference", "output"}:
-            words = ["output", "reference"][: len(words)]
-        each = ", ".join(f"[{word}]" for word in words)
-        if len(required) > 2:
-            each = ", ".join(f"{one}=[{word}]" for one, word in zip(required, words, strict=True))
-        every = ", ".join(
-            f"{one}=[row['arguments']['{word}'] for row in results]" for one, word in zip(required, words, strict=False)
-        )
-        called = call_name(parse(text, where).body, name)
-        together = ", or judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
-        if place:
-            together = ""
-        elif "…" not in words:
-            line = f"def aggregate(results): return {called}({every})"
-            together = f", or judge all rows together by `{line}` beside it: docs/how-to/aggregates.md"
-        raise ListsError(
-            where,
-            f"`{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
-            f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
-            f"{called}({each}){place}`, without brackets where a row's own values are "
-            f"lists{together}",
-        )
+        call = row_call(read_python(text, where), parse(text, where).body, name, required)
+        start = f"`{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
+        raise ListsError(where, f"{start}{'name it otherwise, and ' if name == NAME else ''}define ", call)
 
 
 def of_sets(module: ScriptModule, entry: str) -> list[str]:
@@ -314,12 +283,6 @@ def goes_through_rows(module: ScriptModule, entry: str, name: str) -> bool:
         for node in ast.walk(function)
         if (read := key_of(node)) is not None
     )
-
-
-def _word(name: str) -> str:
-    """What a row has for a list's one value."""
-    names = {plain_name(name), plain_name(name).removesuffix("s")}
-    return "reference" if is_reference(name) and not names & OUTPUTS else "output" if names & OUTPUTS else "…"
 
 
 def _of_a_file(text: str, where: str, required: list[str]) -> str:

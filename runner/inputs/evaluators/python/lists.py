@@ -84,6 +84,15 @@ def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str])
     return found
 
 
+def nested_lists(module: ScriptModule, entry: str, parameters: Sequence[str]) -> set[str]:
+    """Return the parameters that are lists of lists, as a function goes through each of what they hold, too."""
+    function = module.definition(entry)
+    loops = [] if function is None else [one for one in ast.walk(function) if isinstance(one, ast.For)]
+    return {
+        whole for loop in loops for part, whole in _parts(loop) if whole in parameters and _is_gone_through(loop, part)
+    }
+
+
 def _is_gone_through(loop: ast.For | ast.comprehension, part: str) -> bool:
     """Whether a loop in this one goes through a part of what this one does."""
     for inner in (one for statement in getattr(loop, "body", ()) for one in ast.walk(statement)):
@@ -117,7 +126,7 @@ def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
     One that asks what it got is told nothing.
     """
     found, of_all, together = set[_Uses](), False, False
-    annotation = _annotation(module, entry, parameter)
+    annotation = annotation_of(module, entry, parameter)
     for node, own in holders(module, entry, parameter):
         for inner in ast.walk(node):
             match inner:
@@ -169,7 +178,8 @@ def _declared(annotation: str) -> ListUse:
     return ListUse("texts too") if _ITERABLE.match(text) else ListUse("")
 
 
-def _annotation(module: ScriptModule, entry: str, parameter: str) -> str:
+def annotation_of(module: ScriptModule, entry: str, parameter: str) -> str:
+    """Return the annotation of a parameter as it is written; empty if it has none."""
     function = module.definition(entry)
     if function is None:
         return ""

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from runner.core.errors import EvaluatorError
+from runner.core.errors import EvaluatorError, ListsError
 from runner.core.text import list_names
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.entrypoint import NAME
-from runner.inputs.evaluators.foreign.evidence import ListsError, holders
+from runner.inputs.evaluators.foreign.evidence import holders
 from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
 from runner.inputs.evaluators.python.entries import call_name
 from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, expression, key_of

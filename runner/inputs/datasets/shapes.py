@@ -55,7 +55,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     if not alone or not (_MAY_TAKE_LISTS.search(evaluator.source) or any(map(_is_listed, alone.values()))):
         return
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
-    from runner.inputs.evaluators.python.lists import list_use
+    from runner.inputs.evaluators.python.lists import NESTED, annotation_of, list_use, nested_lists
     from runner.inputs.evaluators.python.row_values import place_of_rows
 
     module = read_python(evaluator.source, evaluator.name)
@@ -88,11 +88,15 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         if texts and not of_rows and (declared or through):
             parts = {one: single[one] for one in single if one == p or one in named}
             raise EvaluatorError(_of_parts(name, evaluator, p, parts))
-    several = [p for p in single if uses[p].together and _SEVERAL.search(_plain(p))]
+    nested = nested_lists(module, evaluator.called, [*values])
+    nested |= {p for p in values if NESTED.match(annotation_of(module, evaluator.called, p).strip("'\""))}
+    deep = {p: "[[{}]]" if p in single else "[{}]" for p in nested if _is_flat(values[p])}
+    several = [p for p in values if (p in uses and uses[p].together and _SEVERAL.search(_plain(p))) or p in deep]
     misfits = [
         p
         for p, some in single.items()
         if uses[p].how == "list"
+        or p in deep
         or (_takes_lists(p, uses[p]) and not any(isinstance(one, str) for one in some))
         or (len(several) > 1 and p in several)
         or (
@@ -103,10 +107,10 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     ]
     if not misfits:
         return
+    brackets = dict.fromkeys(misfits, "[{}]") | deep
     if any(isinstance(one, list) for p in values.keys() - single.keys() for one in values[p]):
-        lists = {p for p, use in uses.items() if use.how == "list"}
-        raise EvaluatorError(_of_one(name, evaluator, misfits, [*lists], values))
-    raise EvaluatorError(_of_all(name, module, evaluator, misfits, any(uses[p].of_all for p in misfits), values))
+        raise EvaluatorError(_of_one(name, evaluator, misfits, brackets, values))
+    raise EvaluatorError(_of_all(name, module, evaluator, brackets, any(uses[p].of_all for p in misfits), values))
 
 
 def _refuse_arrays(name: str, cases: Cases, evaluator: Evaluator, binding: Binding) -> None:
@@ -242,6 +246,11 @@ def _columns(cases: Cases, binding: Binding, rows: int, names: Sequence[str] = (
     return found
 
 
+def _is_flat(some: Sequence[Any]) -> bool:
+    """Whether values are no lists of lists."""
+    return not any(isinstance(part, list) for one in some if isinstance(one, list) for part in one)
+
+
 def _is_listed(some: Sequence[Any]) -> bool:
     """Whether most are texts of lists."""
     lists = [one for one in some if isinstance(one, str) and (kind_of_list(one) or _SEPARATED.fullmatch(one))]
@@ -348,32 +357,41 @@ def _of_parts(name: str, evaluator: Evaluator, parameter: str, texts: Mapping[st
     )
 
 
-def _of_one(name: str, evaluator: Evaluator, misfits: list[str], lists: list[str], values: Mapping[str, Any]) -> str:
+def _of_one(
+    name: str, evaluator: Evaluator, misfits: list[str], brackets: Mapping[str, str], values: Mapping[str, Any]
+) -> str:
     """What to do where some parameters have lists, and others a single value."""
     p = misfits[0]
     return (
         f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {evaluator.called} takes a list there; "
-        f"{_lines(evaluator, [], {one: f'[{one}]' for one in misfits})}"
+        f"{_lines(evaluator, [], {one: made.format(one) for one, made in brackets.items()})}"
     )
 
 
 def _of_all(
-    name: str, module: ScriptModule, evaluator: Evaluator, misfits: list[str], equal: bool, values: Mapping[str, Any]
+    name: str,
+    module: ScriptModule,
+    evaluator: Evaluator,
+    brackets: Mapping[str, str],
+    equal: bool,
+    values: Mapping[str, Any],
 ) -> str:
     """What to do where a function takes the values of all rows."""
     from runner.inputs.evaluators.python.returns import handed_on, tuple_names
     from runner.inputs.evaluators.python.row_values import place_of_rows
 
+    misfits = [*brackets]
     called, p = evaluator.called, misfits[0]
     function = _call_name(evaluator)
     own, given = handed_on(evaluator)
-    each = _with(given, {one: f"[{one}]" for one in misfits})
+    each = _with(given, {one: made.format(one) for one, made in brackets.items()})
     numbers = not any(isinstance(one, str) for one in values[p])
     row = f"{function}({each})"
     if equal and len(misfits) == 2 == len([one for one in evaluator.parameters if one.required]):
         row = f"float({misfits[0]} == {misfits[1]})"
     words = tuple_names(evaluator.source, evaluator.name, called)
-    every = _with(given, {one: f'[row["arguments"]["{one}"] for row in results]' for one in misfits})
+    rows = {one: made[1:-1].format(f'row["arguments"]["{one}"]') for one, made in brackets.items()}
+    every = _with(given, {one: f"[{made} for row in results]" for one, made in rows.items()})
     figures = f"{function}({every})"
     if words:
         names = ", ".join(f'"{one}"' for one in words)

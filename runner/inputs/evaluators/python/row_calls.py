@@ -18,10 +18,9 @@ from runner.inputs.evaluators.column_suggestions import (
 )
 from runner.inputs.evaluators.foreign.module import ScriptModule
 from runner.inputs.evaluators.python.entries import call_name
-from runner.inputs.evaluators.python.lists import annotation_of, nested_lists
+from runner.inputs.evaluators.python.lists import NESTED, annotation_of, nested_lists
 from runner.inputs.evaluators.python.row_values import place_of_rows
 
-_NESTED = re.compile(r"([\w.]+\.)?(list|List|Sequence|Iterable)\[\s*([\w.]+\.)?(list|List|Sequence|Iterable)\b")
 _A_LIST = re.compile(r"([\w.]+\.)?(list|List|Sequence|Iterable|Collection|tuple|Tuple|ndarray|Series|Tensor)\b")
 
 
@@ -91,7 +90,7 @@ def row_call(module: ScriptModule, tree: Sequence[ast.stmt], entry: str, require
         written = re.sub(r"^([\w.]+\.)?Optional\[", "", written)
         if written and not _A_LIST.match(written) and not written.startswith(("Union", "Any", "typing.")):
             depths[name] = 0
-        elif _NESTED.match(written) or name in nested:
+        elif NESTED.match(written) or name in nested:
             depths[name] = 2
         else:
             depths[name] = int(name in together or (not together and not _is_text(module, entry, name)))

@@ -55,7 +55,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     if not alone or not (_MAY_TAKE_LISTS.search(evaluator.source) or any(map(_is_listed, alone.values()))):
         return
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
-    from runner.inputs.evaluators.python.lists import NESTED, annotation_of, list_use, nested_lists
+    from runner.inputs.evaluators.python.lists import OF_LISTS, annotation_of, list_use, nested_lists
     from runner.inputs.evaluators.python.row_values import place_of_rows
 
     module = read_python(evaluator.source, evaluator.name)
@@ -89,7 +89,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
             parts = {one: single[one] for one in single if one == p or one in named}
             raise EvaluatorError(_of_parts(name, evaluator, p, parts))
     nested = nested_lists(module, evaluator.called, [*values])
-    nested |= {p for p in values if NESTED.match(annotation_of(module, evaluator.called, p).strip("'\""))}
+    nested |= {p for p in values if OF_LISTS.match(annotation_of(module, evaluator.called, p).strip("'\""))}
     deep = {p: "[[{}]]" if p in single else "[{}]" for p in nested if _is_flat(values[p])}
     several = [p for p in values if (p in uses and uses[p].together and _SEVERAL.search(_plain(p))) or p in deep]
     misfits = [

@@ -167,7 +167,7 @@ def _named(text: str, where: str, language: Language, entry: str) -> AsRead:
 
 def _refuse_lists(text: str, where: str, language: Language, name: str, signature: Signature) -> None:
     if language == "python":
-        from runner.inputs.evaluators.foreign.evidence import refuse_lists
+        from runner.inputs.evaluators.python.row_calls import refuse_lists
         from runner.inputs.evaluators.python.whole_data import refuse_whole
 
         refuse_lists(text, where, name, signature.parameters)

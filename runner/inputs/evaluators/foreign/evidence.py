@@ -11,15 +11,11 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-from runner.core.errors import EvaluatorError, ListsError
-from runner.core.types import Parameter
-from runner.inputs.evaluators.column_suggestions import plain_name
 from runner.inputs.evaluators.entrypoint import NAME
-from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule, read_python
+from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule
 from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
-from runner.inputs.evaluators.foreign.summaries import takes_lists
-from runner.inputs.evaluators.python.entries import call_name, python_entries, which
-from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of, parse
+from runner.inputs.evaluators.python.entries import call_name
+from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of
 
 _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
@@ -27,12 +23,6 @@ _MOST = 50
 _FEW = 8
 _SET = re.compile(r"(Optional\[)?([\w.]+\.)?(set|Set|frozenset|FrozenSet|AbstractSet|MutableSet)\b")
 _EXAMPLES = {"example", "ex", "gold", "sample", "row", "item", "instance"}
-_LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
-_LISTS |= {"solution_strs", "y_pred", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
-"""Names of outputs that are several."""
-_ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "truths", "solutions", "dataset"}
-_ANSWERS |= {"truth", "true", "actuals", "gold"}
-"""Last words of names of right answers; a list, where another parameter is the outputs."""
 
 
 def reads_object(module: ScriptModule, function: ModuleFunction, name: str, keys: Collection[str]) -> bool | None:
@@ -204,30 +194,6 @@ def _in_javascript(source: str, name: str, keys: Collection[str]) -> bool | None
     return False if len(re.findall(rf"(?<![\w$.]){own}(?![\w$])", source)) > 1 else None
 
 
-def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -> None:
-    """Refuse a function that goes through its outputs one by one: it would go through the characters of a text."""
-    required = [one.name for one in own if one.required]
-    names = [
-        one
-        for one in required
-        if plain_name(one) in _LISTS or (name == NAME and plain_name(one).rpartition("_")[2] in _LISTS)
-    ]
-    if not names or (name == NAME and not any(plain_name(one).rpartition("_")[2] in _ANSWERS for one in required)):
-        return
-    try:
-        lists = (name == NAME and "dataset" in required) or takes_lists(read_python(text, where), name, names)
-    except EvaluatorError:  # it divides by their number
-        lists = True
-    if lists and name == NAME and required[0] == "dataset":
-        raise EvaluatorError(_of_a_file(text, where, required))
-    if lists:
-        from runner.inputs.evaluators.python.row_calls import row_call
-
-        call = row_call(read_python(text, where), parse(text, where).body, name, required)
-        start = f"`{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
-        raise ListsError(where, f"{start}{'name it otherwise, and ' if name == NAME else ''}define ", call)
-
-
 def of_sets(module: ScriptModule, entry: str) -> list[str]:
     """Return the parameters that a function declares as sets."""
     function = module.definition(entry)
@@ -282,17 +248,4 @@ def goes_through_rows(module: ScriptModule, entry: str, name: str) -> bool:
         isinstance(read[0], ast.Name) and read[0].id in each
         for node in ast.walk(function)
         if (read := key_of(node)) is not None
-    )
-
-
-def _of_a_file(text: str, where: str, required: list[str]) -> str:
-    """What to do with SQuAD's form, `evaluate(dataset, predictions)`: it reads two whole files."""
-    try:
-        entries = [one for name, one in python_entries(parse(text, where).body).items() if name != NAME]
-    except EvaluatorError:
-        entries = []
-    step = which([one for one in entries if "dataset" not in one.required], where)
-    return (
-        f"{where}: `evaluate({', '.join(required)})` takes a whole file and the predictions for it, as SQuAD's script "
-        f"does, and here a function is called with one row; {step or 'define `def evaluate(output, reference): …`'}"
     )

@@ -15,7 +15,7 @@ _LIST = re.compile(
     r"ArrayLike|Series|Tensor)\b"
 )
 _ITERABLE = re.compile(r"(Optional\[|Annotated\[)?([\w.]+\.)?(Sequence|Iterable|Iterator|Collection)\b")
-NESTED = re.compile(r"([\w.]+\.)?(list|List|Sequence|Iterable)\[\s*([\w.]+\.)?(list|List|Sequence|Iterable)\b")
+OF_LISTS = re.compile(r"([\w.]+\.)?(list|List|Sequence|Iterable)\[\s*([\w.]+\.)?(list|List|Sequence|Iterable)\b")
 _OF_NUMBERS = re.compile(r"\[\s*(Union\[)?(bool|int|float|np\.\w+|Number|Real)\b")
 _TEXTS = re.compile(r"\bstr\b(?![^\[]*\])|\bAny\b(?![^\[]*\])|\bobject\b")
 """A text is one of the kinds that an annotation names, outside of brackets."""

@@ -1,4 +1,4 @@
-"""The line that calls a function of all rows for one row."""
+"""Functions in Python that take a value for each row: refused with the line that calls them for one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, NamedTuple
 
+from runner.core.errors import EvaluatorError, ListsError
 from runner.core.text import list_names
+from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import (
     OUTPUTS,
     REFERENCES,
@@ -16,12 +18,21 @@ from runner.inputs.evaluators.column_suggestions import (
     likely_columns,
     plain_name,
 )
-from runner.inputs.evaluators.foreign.module import ScriptModule
-from runner.inputs.evaluators.python.entries import call_name
-from runner.inputs.evaluators.python.lists import NESTED, annotation_of, nested_lists
+from runner.inputs.evaluators.entrypoint import NAME
+from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
+from runner.inputs.evaluators.foreign.summaries import takes_lists
+from runner.inputs.evaluators.python.entries import call_name, python_entries, which
+from runner.inputs.evaluators.python.lists import OF_LISTS, annotation_of, nested_lists
 from runner.inputs.evaluators.python.row_values import place_of_rows
+from runner.inputs.evaluators.python.signature import parse
 
 _A_LIST = re.compile(r"([\w.]+\.)?(list|List|Sequence|Iterable|Collection|tuple|Tuple|ndarray|Series|Tensor)\b")
+_LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
+_LISTS |= {"solution_strs", "y_pred", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
+"""Names of outputs that are several."""
+_ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "truths", "solutions", "dataset"}
+_ANSWERS |= {"truth", "true", "actuals", "gold"}
+"""Last words of names of right answers; a list, where another parameter is the outputs."""
 
 
 class RowCall(NamedTuple):
@@ -81,7 +92,29 @@ class RowCall(NamedTuple):
         return f", or judge all rows together by `{line}` beside it: docs/how-to/aggregates.md"
 
 
-def row_call(module: ScriptModule, tree: Sequence[ast.stmt], entry: str, required: Sequence[str]) -> RowCall:
+def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -> None:
+    """Refuse a function that goes through its outputs one by one: it would go through the characters of a text."""
+    required = [one.name for one in own if one.required]
+    names = [
+        one
+        for one in required
+        if plain_name(one) in _LISTS or (name == NAME and plain_name(one).rpartition("_")[2] in _LISTS)
+    ]
+    if not names or (name == NAME and not any(plain_name(one).rpartition("_")[2] in _ANSWERS for one in required)):
+        return
+    try:
+        lists = (name == NAME and "dataset" in required) or takes_lists(read_python(text, where), name, names)
+    except EvaluatorError:  # it divides by their number
+        lists = True
+    if lists and name == NAME and required[0] == "dataset":
+        raise EvaluatorError(_of_a_file(text, where, required))
+    if lists:
+        call = _row_call(read_python(text, where), parse(text, where).body, name, required)
+        start = f"`{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
+        raise ListsError(where, f"{start}{'name it otherwise, and ' if name == NAME else ''}define ", call)
+
+
+def _row_call(module: ScriptModule, tree: Sequence[ast.stmt], entry: str, required: Sequence[str]) -> RowCall:
     """Return how this function, of which the outputs are several, is called for one row."""
     nested, together = nested_lists(module, entry, required), _together(module, entry, required)
     depths = {}
@@ -90,7 +123,7 @@ def row_call(module: ScriptModule, tree: Sequence[ast.stmt], entry: str, require
         written = re.sub(r"^([\w.]+\.)?Optional\[", "", written)
         if written and not _A_LIST.match(written) and not written.startswith(("Union", "Any", "typing.")):
             depths[name] = 0
-        elif NESTED.match(written) or name in nested:
+        elif OF_LISTS.match(written) or name in nested:
             depths[name] = 2
         else:
             depths[name] = int(name in together or (not together and not _is_text(module, entry, name)))
@@ -153,3 +186,16 @@ def _is_text(module: ScriptModule, entry: str, name: str) -> bool:
                 if attr in ("lower", "startswith", "strip", "endswith", "upper", "split"):
                     return True
     return False
+
+
+def _of_a_file(text: str, where: str, required: list[str]) -> str:
+    """What to do with SQuAD's form, `evaluate(dataset, predictions)`: it reads two whole files."""
+    try:
+        entries = [one for name, one in python_entries(parse(text, where).body).items() if name != NAME]
+    except EvaluatorError:
+        entries = []
+    step = which([one for one in entries if "dataset" not in one.required], where)
+    return (
+        f"{where}: `evaluate({', '.join(required)})` takes a whole file and the predictions for it, as SQuAD's script "
+        f"does, and here a function is called with one row; {step or 'define `def evaluate(output, reference): …`'}"
+    )

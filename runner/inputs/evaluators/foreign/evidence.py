@@ -73,18 +73,23 @@ def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
     return [attr for attr in found if attr not in _PLAIN and not attr.startswith("_")]
 
 
-def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> str:
-    """Return what to do with a function that reads attributes of what it gets; empty for any other."""
+def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> tuple[str, list[str]]:
+    """
+    Return what to do with a function that reads attributes of what it gets; empty for any other.
+
+    And the parameters that no column can fill, as functions of them are called.
+    """
     read = {name: attributes(module, entry, name) for name in required}
     if not any(read.values()) or any(len(one) > _FEW for one in read.values()) or "." in entry:
-        return ""
+        return "", []
     if calls := [one for name in read if (one := _calls(module, entry, name))]:
         rest = ", ".join(name for name in required if not read[name])
         objects = ", ".join(f"`{name}`" for name in read if read[name])
         return (
             f"{entry} calls {', '.join(f'`{one}`' for one in calls)}, and no value of a row has functions: make "
             f"{objects} in the script itself, add `def evaluate({rest}): return "
-            f"{call_name(module.body, entry)}({', '.join(required)})` below, and run that"
+            f"{call_name(module.body, entry)}({', '.join(required)})` below, and run that",
+            [name for name in read if read[name]],
         )
     called = {  # the fields of an example are columns of the dataset
         (name, attr): attr if name in _EXAMPLES and attr not in read else f"{name}_{attr}"
@@ -100,8 +105,25 @@ def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> s
     some = ", ".join(f"`{name}.{attr}`" for name in read for attr in read[name])
     return (
         f"{entry} reads {some}, and a row's values have no attributes: {first}add `from types import SimpleNamespace` "
-        f"and `def evaluate({', '.join(names)}): return {own}({made})` to the script, and run that"
+        f"and `def evaluate({', '.join(names)}): return {own}({made})` to the script, and run that",
+        [],
     )
+
+
+def compared_texts(module: ScriptModule, entry: str, name: str) -> list[str]:
+    """Return the texts that a function compares a parameter with."""
+    found: dict[str, None] = {}
+    for node, own in holders(module, entry, name):
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Compare(left=ast.Name(id=other), comparators=[one]) if other == own:
+                    parts = one.elts if isinstance(one, ast.Tuple | ast.List | ast.Set) else [one]
+                case ast.Match(subject=ast.Name(id=other), cases=cases) if other == own:
+                    parts = [case.pattern.value for case in cases if isinstance(case.pattern, ast.MatchValue)]
+                case _:
+                    continue
+            found |= {one.value: None for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    return [*found]
 
 
 def _calls(module: ScriptModule, entry: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from runner.core.errors import ColumnsError
@@ -30,7 +31,8 @@ def _with(given: Sequence[str], option: str) -> str:
 
 def _command(given: Sequence[str], error: ColumnsError) -> str:
     added = [word for name, path in error.paths.items() for word in ("--map", f"{name}={path}")]
-    added += [word for name in error.values for word in ("--set", f"{name}=VALUE")]
+    values = dict.fromkeys(error.values, "VALUE") | {name: json.dumps(one) for name, one in error.examples.items()}
+    added += [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
     return _joined([*_without(given, error.paths)], added)
 
 

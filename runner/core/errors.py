@@ -41,6 +41,15 @@ class NoEntryError(EvaluatorError):
         super().__init__(text)
 
 
+class ListsError(EvaluatorError):
+    """A function takes a value for each row. `step` says so, and what to write; `call` gives one row to it."""
+
+    def __init__(self, where: str, start: str, call: Any = None) -> None:
+        self.where, self.start, self.call = where, start, call
+        self.step = start if call is None else f"{start}{call.step()}"
+        super().__init__(f"{where}: {self.step}")
+
+
 class DatasetError(InputError):
     """The dataset cannot be read."""
 
@@ -58,19 +67,26 @@ class ColumnsError(MappingError):
     The dataset lacks columns that the run needs.
 
     `why` names them, and the columns there are. The other fields are likely mappings: `paths` of parameters, with
-    `COLUMN` where no name is likely, and `values`, the parameters that take a setting rather than a column.
+    `COLUMN` where no name is likely, and `values`, the parameters that take a setting rather than a column, some with
+    `examples` of it.
     """
 
-    def __init__(self, why: str, paths: dict[str, str], values: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, why: str, paths: dict[str, str], values: tuple[str, ...] = (), examples: dict[str, str] | None = None
+    ) -> None:
         self.why = why
         self.paths = paths
         self.values = values
+        self.examples = examples or {}
         super().__init__(why)
 
     @property
     def blanks(self) -> list[str]:
         """The words in the place of which a person has to write something."""
-        return [*(["COLUMN"] if "COLUMN" in self.paths.values() else []), *(["VALUE"] if self.values else [])]
+        return [
+            *(["COLUMN"] if "COLUMN" in self.paths.values() else []),
+            *(["VALUE"] if {*self.values} - {*self.examples} else []),
+        ]
 
 
 class OutputError(InputError):

@@ -292,7 +292,7 @@ class _Scoring:
             if row is None:
                 self._take_back(asked.get(execution.call), waiting)
                 return f"it gave an execution for call {execution.call} that nobody waited for"
-            self._settle(row, self._results.executed(row, execution))
+            self._settle(row, self._results.executed(row, execution, row.call))
         return ""
 
     def _take_back(self, row: Row | None, waiting: dict[int, Row]) -> None:

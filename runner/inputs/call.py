@@ -27,7 +27,7 @@ def with_whole_call(function: Callable[..., object], arguments: Mapping[str, Any
             else ", if these columns are the right ones"
         )
         step = f"call {whole_call(function, arguments, error)}{how}"
-        raise ColumnsError(f"{error.why}; {step}", error.paths, error.values) from None
+        raise ColumnsError(f"{error.why}; {step}", error.paths, error.values, error.examples) from None
 
 
 def whole_call(function: Callable[..., object], arguments: Mapping[str, Any], error: ColumnsError) -> str:
@@ -59,7 +59,9 @@ def _mapping(given: Any, error: ColumnsError) -> str:
     if not literals and not error.values:
         return repr(paths)
     values = [f"{name!r}: {describe(value, _LONG)}" for name, value in literals.items()]
-    values += [f"{name!r}: VALUE" for name in error.values]
+    values += [
+        f"{name!r}: {repr(error.examples[name]) if name in error.examples else 'VALUE'}" for name in error.values
+    ]
     return f"InputMapping(paths={paths!r}, literals={{{', '.join(values)}}})"
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from runner.core.errors import EvaluatorError, InputError, NoEntryError
+from runner.core.errors import EvaluatorError, InputError, ListsError, NoEntryError
 from runner.core.types import Evaluator
 from runner.engine.request import PreparedRun, RunRequest
 from runner.engine.request import prepare as prepare_request
@@ -65,7 +65,7 @@ def prepare(
     if evaluator is None and isinstance(request.evaluator, str):
         try:
             evaluator = find(request.evaluator, request.language, **request.how_read)
-        except NoEntryError as error:
+        except (ListsError, NoEntryError) as error:
             if request.dataset is None or request.dataset in ("-", "demo"):
                 raise
             from runner.inputs.datasets.shapes import by_columns  # here: most scripts define `evaluate`

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import runner
-from runner.core.errors import ColumnsError, EvaluatorError
+from runner.core.errors import ColumnsError, EvaluatorError, MappingError
 from runner.core.types import InputMapping
 from runner.engine.scoring.label_notes import label_notes
 from runner.inputs.evaluators.load import parse_evaluator
@@ -204,7 +204,7 @@ def test_a_class_that_takes_lists_is_told_as_functions_are() -> None:
 
 def test_an_object_whose_functions_are_called_is_to_be_made_by_the_script() -> None:
     source = "def score(query, conn):\n    return len(conn.execute(query).fetchall())\n"
-    with pytest.raises(ColumnsError) as told:
+    with pytest.raises(MappingError) as told:
         runner.evaluate(parse_evaluator(source, "s.py", entry="score"), [{"query": "select 1", "db_id": "x"}])
     assert "calls `conn.execute`, and no value of a row has functions: make `conn` in the script itself" in str(
         told.value

@@ -12,7 +12,7 @@ import runner
 from runner.core.errors import ColumnsError, EvaluatorError
 from runner.core.types import InputMapping
 from runner.inputs.evaluators.load import parse_evaluator
-from tests.cli.commands import evalcell, write_rows
+from tests.cli.commands import evalcell, run, write_rows
 
 WHOLE = """
 class BBHEvaluator:
@@ -339,3 +339,26 @@ def own_doc_to_mc_target(doc): return doc["gt"]
     assert (evaluator.dialect, evaluator.entry) == ("lm-eval", "own_process_result")
     run = runner.evaluate(evaluator, [{"output": "Paris", "gt": "Paris"}, {"output": "Paris", "gt": "P"}])
     assert [one.score for one in run.results] == [1.0, 0.0]
+
+
+def test_what_the_script_must_make_is_not_in_the_line_to_run(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(
+        "def accuracy(executor, db_id, pred_sql, gold_sql):\n"
+        "    return float(executor.execute(db_id, pred_sql) == executor.execute(db_id, gold_sql))\n"
+    )
+    (tmp_path / "d.jsonl").write_text('{"db_id": "x", "query": "select 1", "prediction": "select 2"}')
+    told = run(str(tmp_path / "s.py:accuracy"), str(tmp_path / "d.jsonl")).stderr
+    assert "make `executor` in the script itself" in told
+    assert "executor=" not in told
+    assert "--map pred_sql=prediction" in told
+
+
+@pytest.mark.parametrize("test", ['method == "near"', 'method in ("near", "far")'])
+def test_a_setting_that_is_compared_with_texts_is_given_one_of_them(test: str, tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(f"def score(pred, gold, method):\n    return float({test} and pred == gold)\n")
+    (tmp_path / "d.jsonl").write_text('{"pred": "a", "gold": "a"}')
+    script, data = str(tmp_path / "s.py:score"), str(tmp_path / "d.jsonl")
+    told = run(script, data).stderr
+    assert '`method` is compared with `"near"`' in told
+    assert """--set 'method="near"'""" in told
+    assert run(script, data, "--set", 'method="near"').exit_code == 0

@@ -357,3 +357,31 @@ def test_a_text_that_is_compared_with_a_number_is_noted() -> None:
     source = source.replace("pred ==", "str(pred) ==")
     notes = runner.evaluate(parse_evaluator(source, "s", entry="same"), [{"pred": "1", "gold": "1"}]).notes
     assert not any("no text equals" in one for one in notes)
+
+
+NESTED = """
+from typing import List
+def score({}):
+    total = 0.0
+    for one, several in zip(pred_list, gold_lists):
+        total += max(float(one == gold) * (1 + (kind in ("twice",))) for gold in several)
+    return total / len(pred_list)
+"""
+
+
+@pytest.mark.parametrize(
+    "names", ["kind: str, pred_list: List[str], gold_lists: List[List[str]]", "kind, pred_list, gold_lists"]
+)
+@pytest.mark.parametrize("several", [True, False])
+def test_a_rows_own_list_keeps_the_brackets_of_a_list_of_lists(names: str, several: bool) -> None:
+    text = NESTED.format(names)
+    if "List[List" not in names:
+        text = text.replace("total += max(", "for gold in several:\n            total = max(total, ")
+        text = text.replace(" for gold in several)\n", ")\n")
+    rows = [
+        {"kind": "once", "pred_list": one, "gold_lists": ["x", two] if several else two}
+        for one, two in (("ab", "ab"), ("ab", "xab"))
+    ]
+    line = lines_of(refused(text, "score", rows))
+    assert "kind=kind" in line or "score(kind, " in line
+    assert [one.score for one in runner.evaluate(read(f"{text}\n{line}"), rows).results] == [1.0, 0.0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ import runner
 from runner.core.errors import EvaluatorError
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.load import parse_evaluator
+from tests.cli.commands import run
 
 PAIRS = [{"preds": "<a>x</a>", "golds": "x"}, {"preds": "y", "golds": "x"}]
 LOOP = """
@@ -236,3 +240,57 @@ def test_one_list_alone_with_a_value_for_each_is_indexed() -> None:
     text = "def reward_fn(samples, outputs, **kwargs):\n    return [float(len(one) > 1) for one in outputs]\n"
     told = refused(text, "reward_fn", [{"samples": "x", "outputs": "abc"}])
     assert "def evaluate(samples, outputs): return reward_fn(samples, [outputs])[0]" in told
+
+
+SCORER = """
+from typing import List
+METRICS = {{"near": lambda one, other: float(one == other)}}
+def scorer({}):
+    total = 0.0
+    for prediction, ground_truths in zip(predictions, answers):
+        best = 0.0
+        for ground_truth in ground_truths:
+            if dataset in ["trec"]:
+                prediction = prediction.strip()
+            best = max(best, METRICS[dataset](prediction, ground_truth))
+        total += best
+    return 100 * total / len(predictions)
+"""
+TYPES = "dataset: str, predictions: List[str], answers: List[List[str]], all_classes: List[str]"
+
+
+@pytest.mark.parametrize("names", [TYPES, "dataset, predictions, answers, all_classes"])
+def test_no_two_parameters_are_the_output_and_what_all_rows_share_has_no_brackets(names: str) -> None:
+    told = refused(SCORER.format(names), "scorer")
+    line = (
+        "def evaluate(output, reference, dataset, all_classes): return scorer(dataset=dataset, predictions=[output], "
+    )
+    assert f"`{line}answers=[reference], all_classes=all_classes)`" in told
+
+
+@pytest.mark.parametrize("names", [TYPES, "dataset, predictions, answers, all_classes"])
+@pytest.mark.parametrize("several", [True, False])
+def test_lists_of_all_rows_are_made_of_the_columns(names: str, several: bool, tmp_path: Path) -> None:
+    pairs = [("ab", "ab"), ("abc", "cba")]  # by its characters the second would be like the first
+    rows = [
+        {"pred": a, "answers": ["x", b] if several else b, "all_classes": None, "length": 3, "dataset": "near"}
+        for a, b in pairs
+    ]
+    (tmp_path / "m.py").write_text(SCORER.format(names))
+    (tmp_path / "d.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    told = run(str(tmp_path / "m.py:scorer"), str(tmp_path / "d.jsonl")).stderr
+    step = re.search(r"`(def evaluate[^`]+)`", told)
+    assert step is not None
+    assert step[1].startswith("def evaluate(pred, answers, dataset, all_classes): return scorer(dataset=dataset, ")
+    report = runner.evaluate(read(f"{SCORER.format(names)}\n{step[1]}\n"), rows)
+    assert [one.score for one in report.results] == [100.0, 0.0]
+
+
+@pytest.mark.parametrize(("row", "given"), [({"preds": "a", "golds": "a"}, "[preds], [golds]"), (
+    {"preds": ["a"], "golds": ["a"]}, "preds, golds"), ({"pred": "a", "gold": "a"}, "[pred], [gold]")])  # fmt: skip
+def test_a_rows_own_lists_have_no_more_brackets(row: dict[str, Any], given: str, tmp_path: Path) -> None:
+    text = "def score(preds, golds):\n    return sum(a == b for a, b in zip(preds, golds)) / len(preds)\n"
+    (tmp_path / "m.py").write_text(text)
+    (tmp_path / "d.jsonl").write_text(json.dumps(row))
+    told = run(str(tmp_path / "m.py:score"), str(tmp_path / "d.jsonl")).stderr
+    assert f"return score({given})`" in told

@@ -215,6 +215,19 @@ def _unknown(value: Any, key: Any, known: Iterable[str], dialect: Dialect) -> In
     )
 
 
+def own_key(value: Mapping[str, Any], key: str, column: str, language: Language) -> str:
+    """Return what is wrong with an object that has a row's own value as its key: no header can name its score."""
+    dialect = DIALECTS[language]
+    whose = f"is what the row has as {list_names([column])}" if column else "is that of this row alone"
+    whose = "is the row's id" if column in ("id", "the id") else whose
+    alone = dialect.first if len(value) == 1 else f"result[{dialect.value(key, 60)}]"
+    alone = f"result[{column}]" if len(value) > 1 and column.isidentifier() else alone
+    return (
+        f"evaluate returned {dialect.value(value)}, and its key {dialect.value(key, 60)} {whose}, and no name of a "
+        f"score: return `{alone}`, where `result` is that; return {_accepted(None, dialect)}"
+    )
+
+
 def _several(value: Mapping[Any, Any], config: OutputConfig | None, dialect: Dialect) -> str:
     """For a dict with several scores by name, the header that declares them; else nothing."""
     if not all(isinstance(name, str) for name in value):

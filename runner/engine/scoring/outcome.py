@@ -8,11 +8,19 @@ from typing import Any, Protocol
 
 from runner.core.text import printable, whole
 from runner.core.types import ErrorKind, Evaluator, Outcome, Result, ResultError, Score
-from runner.engine.scoring.normalize import InvalidResultError, NormalValue, ScoreTuple, normalize, usual
+from runner.engine.scoring.normalize import (
+    ONLY,
+    InvalidResultError,
+    NormalValue,
+    ScoreTuple,
+    normalize,
+    own_key,
+    usual,
+)
 from runner.inputs.evaluators.python.at_load import main_hint
 from runner.inputs.evaluators.python.beside import next_step
 from runner.inputs.evaluators.python.returns import tuple_step
-from sandboxes.base import Execution, ScriptError, Status
+from sandboxes.base import Call, Execution, ScriptError, Status
 from sandboxes.words.wording import Setting
 
 KINDS: Mapping[Status, ErrorKind] = {
@@ -56,10 +64,12 @@ class ResultFactory:
         self._identity = identity
         self._packages = packages
         self._evaluator = evaluator
+        self._names = [one.name for one in evaluator.parameters]
+        self._keys: frozenset[str] | None = None  # of the first object that was no result
         self._usual = usual(evaluator.outputs) if evaluator.dialect is None else None
 
-    def executed(self, row: ErrorPlace, execution: Execution) -> Result:
-        """Return the result of an execution: scored, abstained or failed."""
+    def executed(self, row: ErrorPlace, execution: Execution, call: Call | None = None) -> Result:
+        """Return the result of an execution of this call: scored, abstained or failed."""
         if execution.status != "ok":
             message = self._error_text(execution)
             if self._as_zero and execution.status == "error":
@@ -71,9 +81,25 @@ class ResultFactory:
         try:
             normalized = self._normalized(execution.value)
         except InvalidResultError as e:
-            told = str(e).replace("evaluate returned", f"{self._evaluator.called} returned", 1)
+            told = (self._of_own_keys(execution.value, row, call) or str(e)).replace(
+                "evaluate returned", f"{self._evaluator.called} returned", 1
+            )
             return self._result(row, "failed", "invalid_result", _line(told, _ADVICE), execution)
         return self._scored(row, normalized.outcome, normalized.scores, execution)
+
+    def _of_own_keys(self, value: Any, row: ErrorPlace, call: Call | None) -> str:
+        """What to do with an object whose key is what the row has, or that other rows have not; else nothing."""
+        if self._dialect is not None or not isinstance(value, dict) or not value or value.keys() & ONLY:
+            return ""
+        if any(key in self._evaluator.source for key in value):  # names that the script writes
+            return ""
+        first, self._keys = self._keys, self._keys or frozenset(value)
+        named = {} if call is None else call.arguments | dict(zip(self._names, call.positional, strict=False))
+        texts = {str(one): name for name, one in named.items() if isinstance(one, str | int | float)}
+        texts.setdefault(row.id, "the id")
+        if own := next((key for key in value if key in texts), None):
+            return own_key(value, own, texts[own], self._language)
+        return "" if first is None or first & value.keys() else own_key(value, next(iter(value)), "", self._language)
 
     def _normalized(self, value: Any) -> NormalValue:
         if self._dialect is None and (self._evaluator.entry is None or self._outputs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -142,7 +143,7 @@ def look(cases: Cases, needs: Sequence[set[str]] | None) -> tuple[dict[str, None
 
 def _error(
     name: str, own: list[str], row: Case | None, evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
-) -> ColumnsError:
+) -> MappingError:
     from runner.inputs.evaluators.column_suggestions import is_setting, likely_columns
 
     named = binding.own & lacking.keys()
@@ -182,16 +183,14 @@ def _error(
     for p, read in keys.items():
         if whole := of_row(read, own):
             parts[p] = {f"{p}{key}": path for key, path in whole.items()}
-    if not any(keys.values()) and (objects := _of_objects(evaluator)):
-        why += f"; {objects}"
+    objects, unmapped = _of_objects(evaluator) if not any(keys.values()) else ("", [])
+    why += f"; {objects}" if objects else ""
     for p in keys:
         if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p, own)):
             why += f"; {alone}"
     why += "".join(f"; the script reads {list_names(k.name for k in keys[p])} of `{p}`" for p in keys if keys[p])
     why += _same_columns(likely, [one for one in free if one not in likely.values()])
-    stuck = [
-        p for p in keys if p not in unread and not keys[p] and p not in parts and p not in BY_NAME and not is_setting(p)
-    ]
+    stuck = [p for p in keys if p not in (*unread, *parts, *BY_NAME, *unmapped) and not keys[p] and not is_setting(p)]
     if stuck and len(stuck) < len(evaluator.parameters) and evaluator.dialect is None:
         why += f"; a value for all rows is given by {Setting('mapping.literals', {stuck[0]: 'VALUE'})}"
     several = {p: binding.keys[p] for p in lacking if p in binding.keys}
@@ -214,8 +213,15 @@ def _error(
         if path == PLACEHOLDER and (p in unread or (is_setting(p) and p in lacking.values()))
     ]
     why += f"; the script never reads {list_names(unread)}: any value will do" if unread else ""
-    paths = _by_roles({p: path for p, path in every.items() if p not in values}, binding.by_role)
-    return ColumnsError(why, paths, (*settings, *values))
+    paths = _by_roles({p: path for p, path in every.items() if p not in (*values, *unmapped)}, binding.by_role)
+    values = [p for p in values if p not in unmapped]
+    if unmapped and not (paths or values or settings):  # no mapping would do
+        return MappingError(why)
+    texts = {p: _compared_texts(evaluator, p) for p in values}
+    for p, some in texts.items():
+        why += f"; `{p}` is compared with {list_names([json.dumps(one) for one in some], 4)}" if some else ""
+    examples = {p: some[0] for p, some in texts.items() if some}
+    return ColumnsError(why, paths, (*settings, *values), examples)
 
 
 def _other_way(own: Sequence[str], bound: Mapping[str, str], left: Sequence[str]) -> dict[str, str]:
@@ -336,10 +342,19 @@ def row_keys_of(evaluator: Evaluator, parameter: str) -> list[ReadKey]:
     return row_keys(module, evaluator.called, parameter)
 
 
-def _of_objects(evaluator: Evaluator) -> str:
-    """What to do with a function of no tool that reads attributes; empty for any other."""
+def _compared_texts(evaluator: Evaluator, parameter: str) -> list[str]:
+    """The texts with which a function of no tool compares a parameter."""
     if (module := _own_module(evaluator)) is None:
-        return ""
+        return []
+    from runner.inputs.evaluators.foreign.evidence import compared_texts
+
+    return compared_texts(module, evaluator.called, parameter)
+
+
+def _of_objects(evaluator: Evaluator) -> tuple[str, list[str]]:
+    """As `of_objects`, for a function of no tool."""
+    if (module := _own_module(evaluator)) is None:
+        return "", []
     from runner.inputs.evaluators.foreign.evidence import of_objects
 
     return of_objects(module, evaluator.called, [one.name for one in evaluator.parameters if one.required])

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from runner.core.errors import ColumnsError, EvaluatorError, InputError, MappingError, NoEntryError
+from runner.core.errors import ColumnsError, EvaluatorError, InputError, ListsError, MappingError, NoEntryError
 from runner.core.text import describe, list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.datasets.notes import kind_of_list
 from runner.inputs.datasets.required_columns import PLACEHOLDER, Cases, look
+from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import NAME, naming
 from runner.inputs.evaluators.mapping import Binding
 from sandboxes.words.wording import Message, Setting
@@ -54,7 +55,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     if not alone or not (_MAY_TAKE_LISTS.search(evaluator.source) or any(map(_is_listed, alone.values()))):
         return
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
-    from runner.inputs.evaluators.python.lists import list_use
+    from runner.inputs.evaluators.python.lists import OF_LISTS, annotation_of, list_use, nested_lists
     from runner.inputs.evaluators.python.row_values import place_of_rows
 
     module = read_python(evaluator.source, evaluator.name)
@@ -87,11 +88,15 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
         if texts and not of_rows and (declared or through):
             parts = {one: single[one] for one in single if one == p or one in named}
             raise EvaluatorError(_of_parts(name, evaluator, p, parts))
-    several = [p for p in single if uses[p].together and _SEVERAL.search(_plain(p))]
+    nested = nested_lists(module, evaluator.called, [*values])
+    nested |= {p for p in values if OF_LISTS.match(annotation_of(module, evaluator.called, p).strip("'\""))}
+    deep = {p: "[[{}]]" if p in single else "[{}]" for p in nested if _is_flat(values[p])}
+    several = [p for p in values if (p in uses and uses[p].together and _SEVERAL.search(_plain(p))) or p in deep]
     misfits = [
         p
         for p, some in single.items()
         if uses[p].how == "list"
+        or p in deep
         or (_takes_lists(p, uses[p]) and not any(isinstance(one, str) for one in some))
         or (len(several) > 1 and p in several)
         or (
@@ -102,10 +107,10 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     ]
     if not misfits:
         return
+    brackets = dict.fromkeys(misfits, "[{}]") | deep
     if any(isinstance(one, list) for p in values.keys() - single.keys() for one in values[p]):
-        lists = {p for p, use in uses.items() if use.how == "list"}
-        raise EvaluatorError(_of_one(name, evaluator, misfits, [*lists], values))
-    raise EvaluatorError(_of_all(name, module, evaluator, misfits, any(uses[p].of_all for p in misfits), values))
+        raise EvaluatorError(_of_one(name, evaluator, misfits, brackets, values))
+    raise EvaluatorError(_of_all(name, module, evaluator, brackets, any(uses[p].of_all for p in misfits), values))
 
 
 def _refuse_arrays(name: str, cases: Cases, evaluator: Evaluator, binding: Binding) -> None:
@@ -136,16 +141,27 @@ def _refuse_arrays(name: str, cases: Cases, evaluator: Evaluator, binding: Bindi
     )
 
 
-def by_columns(error: NoEntryError, dataset: str) -> EvaluatorError:
-    """Return the error, with the functions first whose parameters are all columns of the dataset at this path."""
+def by_columns(error: NoEntryError | ListsError, dataset: str) -> EvaluatorError:
+    """
+    Return the error, with the functions first whose parameters are all columns of the dataset at this path.
+
+    Of a function that takes lists, the line that calls it for a row has these columns.
+    """
     from runner.inputs.datasets.dataset import open_dataset  # here: most scripts define `evaluate`
     from runner.inputs.evaluators.python.entries import fitting, likely
 
     try:
         with open_dataset(dataset) as cases:
-            columns = [*look(cases, None)[0]]
+            named, _, row = look(cases, None)
     except (InputError, OSError):  # told once the script is right
         return error
+    columns = [*named]
+    if isinstance(error, ListsError):
+        values = {} if row is None else {one: getattr(row, one) for one in BY_NAME[:3]} | dict(row.metadata)
+        step = error.call and error.call.step_of(
+            printable(dataset), [one for one in columns if one != "metadata"], values
+        )
+        return EvaluatorError(f"{error.where}: {error.start}{step}") if step else error
     fit, best = fitting(error.entries, columns), likely(error.entries)
     if not fit or (best and fit[0] not in best):
         return error
@@ -228,6 +244,11 @@ def _columns(cases: Cases, binding: Binding, rows: int, names: Sequence[str] = (
             if value is not None and value != "" and parameter not in binding.mapping.literals:
                 found.setdefault(parameter, []).append(value)
     return found
+
+
+def _is_flat(some: Sequence[Any]) -> bool:
+    """Whether values are no lists of lists."""
+    return not any(isinstance(part, list) for one in some if isinstance(one, list) for part in one)
 
 
 def _is_listed(some: Sequence[Any]) -> bool:
@@ -336,32 +357,41 @@ def _of_parts(name: str, evaluator: Evaluator, parameter: str, texts: Mapping[st
     )
 
 
-def _of_one(name: str, evaluator: Evaluator, misfits: list[str], lists: list[str], values: Mapping[str, Any]) -> str:
+def _of_one(
+    name: str, evaluator: Evaluator, misfits: list[str], brackets: Mapping[str, str], values: Mapping[str, Any]
+) -> str:
     """What to do where some parameters have lists, and others a single value."""
     p = misfits[0]
     return (
         f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {evaluator.called} takes a list there; "
-        f"{_lines(evaluator, [], {one: f'[{one}]' for one in misfits})}"
+        f"{_lines(evaluator, [], {one: made.format(one) for one, made in brackets.items()})}"
     )
 
 
 def _of_all(
-    name: str, module: ScriptModule, evaluator: Evaluator, misfits: list[str], equal: bool, values: Mapping[str, Any]
+    name: str,
+    module: ScriptModule,
+    evaluator: Evaluator,
+    brackets: Mapping[str, str],
+    equal: bool,
+    values: Mapping[str, Any],
 ) -> str:
     """What to do where a function takes the values of all rows."""
     from runner.inputs.evaluators.python.returns import handed_on, tuple_names
     from runner.inputs.evaluators.python.row_values import place_of_rows
 
+    misfits = [*brackets]
     called, p = evaluator.called, misfits[0]
     function = _call_name(evaluator)
     own, given = handed_on(evaluator)
-    each = _with(given, {one: f"[{one}]" for one in misfits})
+    each = _with(given, {one: made.format(one) for one, made in brackets.items()})
     numbers = not any(isinstance(one, str) for one in values[p])
     row = f"{function}({each})"
     if equal and len(misfits) == 2 == len([one for one in evaluator.parameters if one.required]):
         row = f"float({misfits[0]} == {misfits[1]})"
     words = tuple_names(evaluator.source, evaluator.name, called)
-    every = _with(given, {one: f'[row["arguments"]["{one}"] for row in results]' for one in misfits})
+    rows = {one: made[1:-1].format(f'row["arguments"]["{one}"]') for one, made in brackets.items()}
+    every = _with(given, {one: f"[{made} for row in results]" for one, made in rows.items()})
     figures = f"{function}({every})"
     if words:
         names = ", ".join(f'"{one}"' for one in words)

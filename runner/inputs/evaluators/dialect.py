@@ -28,6 +28,8 @@ class Dialect(NamedTuple):
     """One of `result`, a list of objects, that has the value of each under its name."""
     inner: str
     """One of `result` that has, of the objects in one of its objects, one value each."""
+    first: str
+    """One of `result`, an object, that has its first value."""
 
     def object(self, **properties: str) -> str:
         """Return an object with these properties, whose values are written already."""
@@ -61,6 +63,7 @@ PYTHON = Dialect(
     _PYTHON,
     _PYTHON_LIST,
     _PYTHON_INNER,
+    "list(result.values())[0]",
 )
 TYPESCRIPT = Dialect(
     "TypeScript",
@@ -75,5 +78,6 @@ TYPESCRIPT = Dialect(
     _TYPESCRIPT,
     "Object.fromEntries(result.map((one) => [one.{name}, one.{number}]))",
     _TYPESCRIPT_INNER,
+    "Object.values(result)[0]",
 )
 DIALECTS: dict[Language, Dialect] = {"python": PYTHON, "typescript": TYPESCRIPT}

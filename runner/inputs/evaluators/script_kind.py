@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.core.errors import EvaluatorError, NoEntryError
+from runner.core.errors import EvaluatorError, ListsError, NoEntryError
 from runner.core.types import Aggregate, DialectFailures
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.entrypoint import NAME, NATIVE, naming
@@ -167,7 +167,7 @@ def _named(text: str, where: str, language: Language, entry: str) -> AsRead:
 
 def _refuse_lists(text: str, where: str, language: Language, name: str, signature: Signature) -> None:
     if language == "python":
-        from runner.inputs.evaluators.foreign.evidence import refuse_lists
+        from runner.inputs.evaluators.python.row_calls import refuse_lists
         from runner.inputs.evaluators.python.whole_data import refuse_whole
 
         refuse_lists(text, where, name, signature.parameters)
@@ -179,7 +179,6 @@ def _told(error: EvaluatorError, text: str, where: str, language: Language) -> E
     if not isinstance(error, NoFunctionError):
         return error
     refused: EvaluatorError | None = None
-    from runner.inputs.evaluators.foreign.evidence import ListsError
     from runner.inputs.evaluators.python.entries import judging, likely, takes_both, which
     from runner.inputs.evaluators.python.local_entries import local_scorer, local_step
 

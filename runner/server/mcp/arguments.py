@@ -66,7 +66,7 @@ def columns_call(tool: str, arguments: Mapping[str, Any], error: ColumnsError) -
     right = {name: value for name, value in arguments.items() if value is not None}
     right["mapping"] = (right.get("mapping") or {}) | error.paths
     if error.values:
-        right["values"] = dict(right.get("values") or {}) | dict.fromkeys(error.values, "VALUE")
+        right["values"] = dict(right.get("values") or {}) | dict.fromkeys(error.values, "VALUE") | error.examples
     how = f"with the right {' and '.join(error.blanks)}" if error.blanks else "if these columns are the right ones"
     return f"call {call(tool, right)}, {how}"
 

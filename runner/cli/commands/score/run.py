@@ -17,7 +17,7 @@ from runner.cli.command_options import CommandOptions
 from runner.cli.commands.github.summary import tell_step
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED
 from runner.cli.views.progress import ProgressBar
-from runner.core.errors import NoEntryError
+from runner.core.errors import ListsError, NoEntryError
 from runner.core.text import json_text, rows_of
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.overview import nothing_scored, verdict
@@ -42,7 +42,7 @@ def run(options: CommandOptions) -> int:
         raise click.UsageError(f"Missing argument '{'EVALUATOR' if options.evaluator is None else 'DATASET'}'.")
     try:
         evaluator = options.find(options.evaluator)
-    except NoEntryError as error:
+    except (ListsError, NoEntryError) as error:
         from runner.inputs.datasets.shapes import by_columns  # here: most scripts define `evaluate`
 
         raise by_columns(error, options.dataset) from None

@@ -11,15 +11,11 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-from runner.core.errors import EvaluatorError
-from runner.core.types import Parameter
-from runner.inputs.evaluators.column_suggestions import OUTPUTS, is_reference, plain_name
 from runner.inputs.evaluators.entrypoint import NAME
-from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule, read_python
+from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, ScriptModule
 from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
-from runner.inputs.evaluators.foreign.summaries import takes_lists
-from runner.inputs.evaluators.python.entries import call_name, python_entries, which
-from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of, parse
+from runner.inputs.evaluators.python.entries import call_name
+from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of
 
 _PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
@@ -27,20 +23,6 @@ _MOST = 50
 _FEW = 8
 _SET = re.compile(r"(Optional\[)?([\w.]+\.)?(set|Set|frozenset|FrozenSet|AbstractSet|MutableSet)\b")
 _EXAMPLES = {"example", "ex", "gold", "sample", "row", "item", "instance"}
-_LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
-_LISTS |= {"solution_strs", "y_pred", "generated_texts", "model_outputs", "hyps", "predicted_answers"}
-"""Names of outputs that are several."""
-_ANSWERS = {"references", "refs", "targets", "labels", "answers", "golds", "gts", "truths", "solutions", "dataset"}
-_ANSWERS |= {"truth", "true", "actuals", "gold"}
-"""Last words of names of right answers; a list, where another parameter is the outputs."""
-
-
-class ListsError(EvaluatorError):
-    """A function takes a value for each row. `step` says so, and what to write."""
-
-    def __init__(self, where: str, step: str) -> None:
-        self.step = step
-        super().__init__(f"{where}: {step}")
 
 
 def reads_object(module: ScriptModule, function: ModuleFunction, name: str, keys: Collection[str]) -> bool | None:
@@ -91,18 +73,23 @@ def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
     return [attr for attr in found if attr not in _PLAIN and not attr.startswith("_")]
 
 
-def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> str:
-    """Return what to do with a function that reads attributes of what it gets; empty for any other."""
+def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> tuple[str, list[str]]:
+    """
+    Return what to do with a function that reads attributes of what it gets; empty for any other.
+
+    And the parameters that no column can fill, as functions of them are called.
+    """
     read = {name: attributes(module, entry, name) for name in required}
     if not any(read.values()) or any(len(one) > _FEW for one in read.values()) or "." in entry:
-        return ""
+        return "", []
     if calls := [one for name in read if (one := _calls(module, entry, name))]:
         rest = ", ".join(name for name in required if not read[name])
         objects = ", ".join(f"`{name}`" for name in read if read[name])
         return (
             f"{entry} calls {', '.join(f'`{one}`' for one in calls)}, and no value of a row has functions: make "
             f"{objects} in the script itself, add `def evaluate({rest}): return "
-            f"{call_name(module.body, entry)}({', '.join(required)})` below, and run that"
+            f"{call_name(module.body, entry)}({', '.join(required)})` below, and run that",
+            [name for name in read if read[name]],
         )
     called = {  # the fields of an example are columns of the dataset
         (name, attr): attr if name in _EXAMPLES and attr not in read else f"{name}_{attr}"
@@ -118,8 +105,25 @@ def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> s
     some = ", ".join(f"`{name}.{attr}`" for name in read for attr in read[name])
     return (
         f"{entry} reads {some}, and a row's values have no attributes: {first}add `from types import SimpleNamespace` "
-        f"and `def evaluate({', '.join(names)}): return {own}({made})` to the script, and run that"
+        f"and `def evaluate({', '.join(names)}): return {own}({made})` to the script, and run that",
+        [],
     )
+
+
+def compared_texts(module: ScriptModule, entry: str, name: str) -> list[str]:
+    """Return the texts that a function compares a parameter with."""
+    found: dict[str, None] = {}
+    for node, own in holders(module, entry, name):
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Compare(left=ast.Name(id=other), comparators=[one]) if other == own:
+                    parts = one.elts if isinstance(one, ast.Tuple | ast.List | ast.Set) else [one]
+                case ast.Match(subject=ast.Name(id=other), cases=cases) if other == own:
+                    parts = [case.pattern.value for case in cases if isinstance(case.pattern, ast.MatchValue)]
+                case _:
+                    continue
+            found |= {one.value: None for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    return [*found]
 
 
 def _calls(module: ScriptModule, entry: str, name: str) -> str:
@@ -212,53 +216,6 @@ def _in_javascript(source: str, name: str, keys: Collection[str]) -> bool | None
     return False if len(re.findall(rf"(?<![\w$.]){own}(?![\w$])", source)) > 1 else None
 
 
-def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -> None:
-    """Refuse a function that goes through its outputs one by one: it would go through the characters of a text."""
-    required = [one.name for one in own if one.required]
-    names = [
-        one
-        for one in required
-        if plain_name(one) in _LISTS or (name == NAME and plain_name(one).rpartition("_")[2] in _LISTS)
-    ]
-    if not names or (name == NAME and not any(plain_name(one).rpartition("_")[2] in _ANSWERS for one in required)):
-        return
-    try:
-        lists = (name == NAME and "dataset" in required) or takes_lists(read_python(text, where), name, names)
-    except EvaluatorError:  # it divides by their number
-        lists = True
-    if lists and name == NAME and required[0] == "dataset":
-        raise EvaluatorError(_of_a_file(text, where, required))
-    if lists:
-        from runner.inputs.evaluators.python.row_values import place_of_rows
-
-        place = place_of_rows(read_python(text, where), name, required)
-        words = [_word(one) for one in required]
-        if words in (["reference", "…"], ["…", "output"]):
-            words = ["reference", "output"]
-        elif len(words) < 3 and {*words} != {"reference", "output"}:
-            words = ["output", "reference"][: len(words)]
-        each = ", ".join(f"[{word}]" for word in words)
-        if len(required) > 2:
-            each = ", ".join(f"{one}=[{word}]" for one, word in zip(required, words, strict=True))
-        every = ", ".join(
-            f"{one}=[row['arguments']['{word}'] for row in results]" for one, word in zip(required, words, strict=False)
-        )
-        called = call_name(parse(text, where).body, name)
-        together = ", or judge all rows together in `aggregate(results)`: docs/how-to/aggregates.md"
-        if place:
-            together = ""
-        elif "…" not in words:
-            line = f"def aggregate(results): return {called}({every})"
-            together = f", or judge all rows together by `{line}` beside it: docs/how-to/aggregates.md"
-        raise ListsError(
-            where,
-            f"`{name}({', '.join(required)})` takes lists, a value for each row, and is called with one row; "
-            f"{'name it otherwise, and ' if name == NAME else ''}define `def evaluate(output, reference): return "
-            f"{called}({each}){place}`, without brackets where a row's own values are "
-            f"lists{together}",
-        )
-
-
 def of_sets(module: ScriptModule, entry: str) -> list[str]:
     """Return the parameters that a function declares as sets."""
     function = module.definition(entry)
@@ -313,23 +270,4 @@ def goes_through_rows(module: ScriptModule, entry: str, name: str) -> bool:
         isinstance(read[0], ast.Name) and read[0].id in each
         for node in ast.walk(function)
         if (read := key_of(node)) is not None
-    )
-
-
-def _word(name: str) -> str:
-    """What a row has for a list's one value."""
-    names = {plain_name(name), plain_name(name).removesuffix("s")}
-    return "reference" if is_reference(name) and not names & OUTPUTS else "output" if names & OUTPUTS else "…"
-
-
-def _of_a_file(text: str, where: str, required: list[str]) -> str:
-    """What to do with SQuAD's form, `evaluate(dataset, predictions)`: it reads two whole files."""
-    try:
-        entries = [one for name, one in python_entries(parse(text, where).body).items() if name != NAME]
-    except EvaluatorError:
-        entries = []
-    step = which([one for one in entries if "dataset" not in one.required], where)
-    return (
-        f"{where}: `evaluate({', '.join(required)})` takes a whole file and the predictions for it, as SQuAD's script "
-        f"does, and here a function is called with one row; {step or 'define `def evaluate(output, reference): …`'}"
     )

@@ -15,6 +15,7 @@ _LIST = re.compile(
     r"ArrayLike|Series|Tensor)\b"
 )
 _ITERABLE = re.compile(r"(Optional\[|Annotated\[)?([\w.]+\.)?(Sequence|Iterable|Iterator|Collection)\b")
+OF_LISTS = re.compile(r"([\w.]+\.)?(list|List|Sequence|Iterable)\[\s*([\w.]+\.)?(list|List|Sequence|Iterable)\b")
 _OF_NUMBERS = re.compile(r"\[\s*(Union\[)?(bool|int|float|np\.\w+|Number|Real)\b")
 _TEXTS = re.compile(r"\bstr\b(?![^\[]*\])|\bAny\b(?![^\[]*\])|\bobject\b")
 """A text is one of the kinds that an annotation names, outside of brackets."""
@@ -84,6 +85,15 @@ def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str])
     return found
 
 
+def nested_lists(module: ScriptModule, entry: str, parameters: Sequence[str]) -> set[str]:
+    """Return the parameters that are lists of lists, as a function goes through each of what they hold, too."""
+    function = module.definition(entry)
+    loops = [] if function is None else [one for one in ast.walk(function) if isinstance(one, ast.For)]
+    return {
+        whole for loop in loops for part, whole in _parts(loop) if whole in parameters and _is_gone_through(loop, part)
+    }
+
+
 def _is_gone_through(loop: ast.For | ast.comprehension, part: str) -> bool:
     """Whether a loop in this one goes through a part of what this one does."""
     for inner in (one for statement in getattr(loop, "body", ()) for one in ast.walk(statement)):
@@ -117,7 +127,7 @@ def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
     One that asks what it got is told nothing.
     """
     found, of_all, together = set[_Uses](), False, False
-    annotation = _annotation(module, entry, parameter)
+    annotation = annotation_of(module, entry, parameter)
     for node, own in holders(module, entry, parameter):
         for inner in ast.walk(node):
             match inner:
@@ -169,7 +179,8 @@ def _declared(annotation: str) -> ListUse:
     return ListUse("texts too") if _ITERABLE.match(text) else ListUse("")
 
 
-def _annotation(module: ScriptModule, entry: str, parameter: str) -> str:
+def annotation_of(module: ScriptModule, entry: str, parameter: str) -> str:
+    """Return the annotation of a parameter as it is written; empty if it has none."""
     function = module.definition(entry)
     if function is None:
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +11,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from runner.core.text import list_names
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.python.entries import call_name
 from runner.inputs.evaluators.python.signature import FunctionNode, definitions, expression, names_of, own_nodes, parse
@@ -136,8 +138,14 @@ def tuple_step(evaluator: Evaluator) -> str:
     called = call_name(parse(evaluator.source, evaluator.name).body, function)
     first = "name it otherwise (NAME), and " if function == "evaluate" else ""
     start = f"def evaluate({own}):"
-    step = f"for its first value {first}add `{start} return {called}({given})[0]` to the script and run that"
-    step += brackets
+    place = tuple_place(evaluator.source, evaluator.name, function) or TuplePlace("[0]", 0, ())
+    ordinal = _ORDINALS[place.at] if place.at < len(_ORDINALS) else f"{place.at + 1}th"
+    what = f"it returns {list_names(place.parts, 4)} together; " if place.parts else ""
+    step = f"{what}for its {ordinal} value {first}add `{start} return {called}({given}){place.path}` to the script and "
+    if handed := _handed(evaluator):
+        line, call = handed
+        step = f"{what}for its {ordinal} value let line {line} be `return {call}{place.path}`, and "
+    step += f"run that{brackets}"
     if _with_reason(evaluator.source, evaluator.name, function):
         return (
             f"{first}add `{start} score, why = {called}({given}); return "
@@ -153,6 +161,132 @@ def tuple_step(evaluator: Evaluator) -> str:
         return f"{step}; for all `{lines}`, and in the script's header `outputs = {{{outputs}}}` in place of `output`"
     header = ("# /// script", "# [tool.evalcell]", f"# outputs = {{{outputs}}}", "# ///")
     return f"{step}; for all add these lines: {', '.join(f'`{one}`' for one in (*header, lines))}"
+
+
+class TuplePlace(NamedTuple):
+    """The value of a returned tuple that is likely the score."""
+
+    path: str
+    """Where it is in what is returned: `[0]`, or `[1]["acc"]` in an object with one number."""
+    at: int
+    parts: tuple[str, ...]
+    """The values as they are written, where not all of them may be scores."""
+    sure: bool = False
+    """True if it is seen to be a number, beside what is none."""
+
+
+@lru_cache(8)
+def tuple_place(source: str, where: str, called: str) -> TuplePlace | None:
+    """Return where the score is in a tuple that a Python function returns; None where no tuple is seen."""
+    function = _returning(parse(source, where).body, called)
+    returns = [] if function is None else [one for one in own_nodes(function.body) if isinstance(one, ast.Return)]
+    tuples = [one.value for one in returns if isinstance(one.value, ast.Tuple)]
+    if function is None or not tuples or any(len(one.elts) != len(tuples[-1].elts) for one in tuples):
+        return None
+    ranks = [_rank(one, function) for one in tuples[-1].elts]
+    best = min(rank for rank, _ in ranks)
+    at = next(at for at, (rank, _) in enumerate(ranks) if rank == best)
+    mixed = any(rank != best for rank, _ in ranks)
+    parts = tuple(expression(one) for one in tuples[-1].elts) if mixed else ()
+    return TuplePlace(f"[{at}]{ranks[at][1]}", at, parts, mixed and best < _UNKNOWN)
+
+
+_UNKNOWN = 2
+_ORDINALS = ("first", "second", "third", "fourth")
+_NUMBERS = {"round", "float", "int", "abs", "sum", "len", "max", "min", "bool", "mean", "item", "fmean", "all", "any"}
+_NO_NUMBERS = {*("dict", "list", "set", "str", "defaultdict", "Counter", "OrderedDict", "sorted", "tuple", "join")}
+_NO_NUMBERS |= {"append", "update", "extend", "add", "dumps", "format", "strip", "lower", "split"}
+_OF_SCORES = re.compile(
+    r"(^|_)(scores?|acc|accuracy|f1|em|precision|recall|correct|is_correct|reward|passed|match|rate|ratio|mean|avg|"
+    r"average|total|bleu|rouge|wer|cer|iou|auc|mrr|ndcg)(_|\d|$)"
+)
+
+
+def _rank(value: ast.AST | None, function: FunctionNode, depth: int = 0) -> tuple[int, str]:
+    """How far a value of a function is from a score, from 0, and where in it a number is."""
+    match value:
+        case ast.Constant(value=int() | float()) | ast.Compare() | ast.UnaryOp():
+            return 0, ""
+        case ast.BinOp(left=left, right=right):
+            texts = any(isinstance(one, ast.JoinedStr | ast.List) or _is_label(one) for one in (left, right))
+            return 3 if texts else 0, ""
+        case ast.Tuple(ctx=ast.Store()):  # which part of a value this is, is not known
+            return _UNKNOWN, ""
+        case ast.Constant() | ast.JoinedStr() | ast.List() | ast.ListComp() | ast.DictComp() | ast.Set() | ast.Tuple():
+            return 3, ""
+        case ast.Dict(keys=keys, values=values):
+            names = [getattr(key, "value", None) for key in keys]
+            numbers = [name for name, one in zip(names, values, strict=True) if _rank(one, function, depth + 1)[0] < 1]
+            only = len(numbers) == 1 and isinstance(numbers[0], str)
+            return (1, f"[{json.dumps(numbers[0], ensure_ascii=False)}]") if only else (3, "")
+        case ast.Call(func=func):
+            name = expression(func).rpartition(".")[2]
+            return 0 if name in _NUMBERS else 3 if name in _NO_NUMBERS else _UNKNOWN, ""
+        case ast.IfExp(body=one, orelse=other):
+            return max(_rank(one, function, depth), _rank(other, function, depth))
+        case ast.Name(id=name) if depth < 3:
+            if name in _objects(function):
+                whole = _whole(function, name)
+                return (3, "") if whole is None else _rank(whole, function, depth + 1)
+            made = [one for own, one in definitions(function.body) if own == name]
+            ranks = [
+                _rank(getattr(one, "value", one) if isinstance(one, ast.AugAssign) else one, function, depth + 1)
+                for one in made
+            ]
+            worst = max(ranks, default=(_UNKNOWN, ""))
+            return (0, "") if worst[0] == _UNKNOWN and _OF_SCORES.search(name) else worst
+    return _UNKNOWN, ""
+
+
+def _is_label(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _whole(function: FunctionNode, name: str) -> ast.Dict | None:
+    """An object with all keys that a function gives it; None where one of them is no fixed text."""
+    made = [one for own, one in definitions(function.body) if own == name]
+    if len(made) != 1 or not (isinstance(made[0], ast.Dict) or (isinstance(made[0], ast.Call) and not made[0].args)):
+        return None
+    keys, values = ([*made[0].keys], [*made[0].values]) if isinstance(made[0], ast.Dict) else ([], [])
+    for node in own_nodes(function.body):
+        match node:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=own), slice=key)], value=value) if own == name:
+                keys.append(key)
+                values.append(value)
+            case ast.AugAssign(target=ast.Subscript(value=ast.Name(id=own), slice=key), value=value) if own == name:
+                keys.append(key)
+                values.append(value)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=own), attr="update" | "setdefault")) if own == name:
+                return None
+    texts = {one.value: value for one, value in zip(keys, values, strict=True) if isinstance(one, ast.Constant)}
+    if not all(isinstance(one, ast.Constant) for one in keys):
+        return None
+    return ast.Dict([ast.Constant(one) for one in texts], [*texts.values()])
+
+
+def _returning(body: list[ast.stmt], called: str) -> FunctionNode | None:
+    """The function that makes what is returned: another one, where this one does no more than return its value."""
+    names = names_of(body)
+    for _ in range(5):
+        function = names.get(called)
+        if not isinstance(function, FunctionNode):
+            return None
+        match [one.value for one in own_nodes(function.body) if isinstance(one, ast.Return)]:
+            case [ast.Call(func=ast.Name(id=other))] if other != called and isinstance(names.get(other), FunctionNode):
+                called = other
+            case _:
+                return function
+    return None
+
+
+def _handed(evaluator: Evaluator) -> tuple[int, str] | None:
+    """The line of an `evaluate` that returns what another function of the script does, and that call."""
+    function = _called(evaluator)
+    match [] if function is None else function.body:
+        case [ast.Return(value=ast.Call(func=ast.Name(id=other)) as call)]:
+            inner = names_of(parse(evaluator.source, evaluator.name).body).get(other)
+            return (call.lineno, expression(call)) if isinstance(inner, FunctionNode) else None
+    return None
 
 
 def handed_on(evaluator: Evaluator) -> tuple[str, str]:
@@ -194,8 +328,7 @@ def _bracketed(evaluator: Evaluator, given: str) -> tuple[str, str]:
 @lru_cache(8)
 def tuple_names(source: str, where: str, called: str) -> list[str]:
     """Return the names of the numbers that a function returns together; nothing if some of it is no number."""
-    function = names_of(parse(source, where).body).get(called)
-    if not isinstance(function, FunctionNode):
+    if (function := _returning(parse(source, where).body, called)) is None:
         return []
     objects = _objects(function)
     for one in own_nodes(function.body):
@@ -224,8 +357,7 @@ def _name(value: ast.expr) -> str | None:
 
 def _with_reason(source: str, where: str, called: str) -> bool:
     """Whether a function returns pairs of a verdict and a text that says why."""
-    function = names_of(parse(source, where).body).get(called)
-    if not isinstance(function, FunctionNode):
+    if (function := _returning(parse(source, where).body, called)) is None:
         return False
     if function.returns is not None and _VERDICT.match(expression(function.returns).strip("'\"")):
         return True
@@ -240,8 +372,18 @@ def _with_reason(source: str, where: str, called: str) -> bool:
 
 def _objects(function: FunctionNode) -> set[str]:
     """What a function makes an object or a list, which is no score beside another."""
-    kinds = ast.Dict | ast.List | ast.DictComp | ast.ListComp
-    return {name for name, value in definitions(function.body) if isinstance(value, kinds)}
+    kinds = ast.Dict | ast.List | ast.DictComp | ast.ListComp | ast.Set | ast.SetComp | ast.JoinedStr
+    keyed = {
+        node.value.id
+        for node in own_nodes(function.body)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
+    }
+    return keyed | {
+        name
+        for name, value in definitions(function.body)
+        if isinstance(value, kinds)
+        or (isinstance(value, ast.Call) and expression(value.func).rpartition(".")[2] in _NO_NUMBERS)
+    }
 
 
 def _called(evaluator: Evaluator) -> FunctionNode | None:

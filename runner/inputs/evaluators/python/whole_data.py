@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-from runner.core.errors import EvaluatorError
+from runner.core.errors import EvaluatorError, ListsError
 from runner.core.text import list_names
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
 from runner.inputs.evaluators.entrypoint import NAME
-from runner.inputs.evaluators.foreign.evidence import ListsError, holders
+from runner.inputs.evaluators.foreign.evidence import holders
 from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
 from runner.inputs.evaluators.python.entries import call_name
+from runner.inputs.evaluators.python.returns import tuple_place
 from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, expression, key_of
 from sandboxes.words.wording import Setting
 
@@ -242,11 +243,13 @@ def _of_rows(module: ScriptModule, entry: str, parameter: str) -> str:
     if not attributes:
         record, head = f"{{{', '.join(f'{chr(34)}{one}{chr(34)}: {one}' for one in every)}}}", ""
     first = "name it otherwise (NAME), and " if entry == NAME else ""
+    part = tuple_place(module.source, module.where, entry)
+    path = part.path if part is not None and part.sure else ""
     whole, rows = ("object", f"{{0: {record}}}") if keyed else ("list", f"[{record}]")
     return (
         f"{entry} takes all rows as one {whole}, `{parameter}`, and reads "
         f"{list_names(every)} of each: {first}add these lines to the end of the script, and run it without a name "
-        f"after the file:\n{head}def evaluate({', '.join(every)}): return {call_name(module.body, entry)}({rows})"
+        f"after the file:\n{head}def evaluate({', '.join(every)}): return {call_name(module.body, entry)}({rows}){path}"
     )
 
 

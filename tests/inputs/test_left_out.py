@@ -184,7 +184,9 @@ graded = Judge(2).graded
 )
 def test_a_method_of_a_class_that_needs_arguments_is_refused_with_the_way(names: str, value: str) -> None:
     source = CLASS.format(names, value)
-    with pytest.raises(EvaluatorError, match=r"class that needs arguments.*`graded = Judge\(…\)\.graded`.*c.py:graded"):
+    with pytest.raises(
+        EvaluatorError, match=r"`Judge` needs arguments to be made: add `scorer = Judge\(limit=…\)\.graded`"
+    ):
         parse_evaluator(source, "c.py", entry="Judge.graded")
     rows = [
         {"completion": "a", "answer": "a", "solution_str": "a", "ground_truth": "a", "prediction": "a", "gold": "a"}

@@ -87,7 +87,7 @@ def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:
             if handler.type is not None and not _is_broad(handler.type):
                 continue
             for one in own_nodes(handler.body):
-                for value in _scores(one):
+                for value in returned_scores(one):
                     places = found.setdefault(value, [])
                     place = Swallow(getattr(one, "lineno", handler.lineno), imports, _reason(one))
                     if place not in places:
@@ -259,7 +259,7 @@ _BROAD = {"Exception", "BaseException", "TypeError", "KeyError", "AttributeError
 """What a script that gets other things than it thinks raises."""
 
 
-def _scores(node: ast.AST) -> Iterator[float | str]:
+def returned_scores(node: ast.AST) -> Iterator[float | str]:
     """The numbers that a statement returns, alone or as a `score` of what it returns, or the label."""
     if not isinstance(node, ast.Return) or node.value is None:
         return

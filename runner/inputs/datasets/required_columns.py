@@ -144,6 +144,7 @@ def _error(
     name: str, own: list[str], row: Case | None, evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
 ) -> ColumnsError:
     from runner.inputs.evaluators.column_suggestions import is_setting, likely_columns
+    from runner.inputs.evaluators.python.attributes import object_attributes
 
     named = binding.own & lacking.keys()
     settings = {p.name: p.declared for p in evaluator.parameters if p.declared is not None and p.name in named}
@@ -182,7 +183,10 @@ def _error(
     for p, read in keys.items():
         if whole := of_row(read, own):
             parts[p] = {f"{p}{key}": path for key, path in whole.items()}
-    if not any(keys.values()) and (objects := _of_objects(evaluator)):
+    objects_of = {p: attrs for p in lacking if (attrs := object_attributes(evaluator, p)) and {*attrs} <= {*own}}
+    for p, attrs in objects_of.items():
+        parts[p] = {f"{p}.{attr}": column_text(attr) for attr in attrs}
+    if not any(keys.values()) and not objects_of and (objects := _of_objects(evaluator)):
         why += f"; {objects}"
     for p in keys:
         if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p, own)):

@@ -21,7 +21,7 @@ from runner.inputs.evaluators.foreign.summaries import takes_lists
 from runner.inputs.evaluators.python.entries import call_name, python_entries, which
 from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of, parse
 
-_PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
+PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
 _MOST = 50
 _FEW = 8
@@ -88,7 +88,7 @@ def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
                     args=[ast.Name(id=other), ast.Constant(value=str(attr)), *_],
                 ) if other == own:
                     found[attr] = None
-    return [attr for attr in found if attr not in _PLAIN and not attr.startswith("_")]
+    return [attr for attr in found if attr not in PLAIN and not attr.startswith("_")]
 
 
 def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> str:
@@ -128,7 +128,7 @@ def _calls(module: ScriptModule, entry: str, name: str) -> str:
         for inner in ast.walk(node):
             match inner:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=other), attr=attr)) if other == own:
-                    if attr not in _PLAIN:
+                    if attr not in PLAIN:
                         return f"{name}.{attr}"
     return ""
 
@@ -148,7 +148,7 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
                 case ast.Call(func=ast.Name(id="isinstance" | "type"), args=[ast.Name(id=other), *_]) if other == held:
                     return ""
                 case ast.Call(func=ast.Name(id="hasattr"), args=[ast.Name(id=other), ast.Constant(value=attr)]) if (
-                    other == held and attr in _PLAIN
+                    other == held and attr in PLAIN
                 ):
                     return ""
     if strange := attributes(module, entry, name):
@@ -156,7 +156,7 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
     for node, held in holders(module, entry, name):
         for inner in ast.walk(node):
             match inner:
-                case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == held and attr in _PLAIN:
+                case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == held and attr in PLAIN:
                     if attr not in own:
                         return f"`.{attr}`"
                 case ast.Subscript(value=ast.Name(id=other), slice=ast.Constant(value=str(key))) if other == held:
@@ -185,7 +185,7 @@ def _looks_into(node: ast.AST, name: str, keys: Collection[str]) -> bool:
         return isinstance(read[0], ast.Name) and read[0].id == name and read[1] in keys
     match node:
         case ast.Attribute(value=ast.Name(id=own), attr=attribute) if own == name:
-            return attribute in keys or attribute not in _PLAIN
+            return attribute in keys or attribute not in PLAIN
         case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id=own), ast.Constant(value=key), *_]):
             return own == name and key in keys
     return False

@@ -59,11 +59,12 @@ def missing_guarded(evaluator: Evaluator, asked: Sequence[str]) -> Iterator[tupl
         return
     there = {_plain(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in asked}
     beside = {*own_modules(evaluator.files), *evaluator.beside}
-    for one in guarded_imports(parse(evaluator.source, evaluator.name)):
+    tree = parse(evaluator.source, evaluator.name)
+    for one in guarded_imports(tree):
         top = one.module.partition(".")[0]
         package = which_package(one.module)
         names = {_plain(name.partition("[")[0]) for name in (top, package)}
-        if top not in beside and not names & there:
+        if top not in beside and not names & there and is_asked(tree, one):
             yield one, package
 
 
@@ -74,18 +75,26 @@ def _plain(name: str) -> str:
 def lines_without(tree: ast.Module, one: GuardedImport, value: float | str) -> list[int]:
     """Return the lines that return this score or label where the module is not there."""
     found = [node.lineno for node in own_nodes(one.handler) if isinstance(node, ast.Return) if value in _of(node)]
+    for node in _asked(tree, one):
+        blocks = [*node.body, *node.orelse] if isinstance(node, ast.If) else []
+        found += [inner.lineno for inner in own_nodes(blocks) if isinstance(inner, ast.Return) if value in _of(inner)]
+    return sorted({*found})
+
+
+def is_asked(tree: ast.Module, one: GuardedImport) -> bool:
+    """Say whether the script does something else where the module is not there: it asks, or returns, or raises."""
+    ends = any(isinstance(inner, ast.Return | ast.Raise) for inner in own_nodes(one.handler))
+    return ends or any(True for _ in _asked(tree, one))
+
+
+def _asked(tree: ast.Module, one: GuardedImport) -> Iterator[ast.If | ast.IfExp]:
     for node in ast.walk(tree):
-        if not isinstance(node, ast.If | ast.IfExp):
-            continue
-        if not any(
+        if isinstance(node, ast.If | ast.IfExp) and any(
             (isinstance(inner, ast.Name) and inner.id in one.names)
             or (isinstance(inner, ast.Attribute) and inner.attr in one.names)
             for inner in ast.walk(node.test)
         ):
-            continue
-        blocks = [*node.body, *node.orelse] if isinstance(node, ast.If) else []
-        found += [inner.lineno for inner in own_nodes(blocks) if isinstance(inner, ast.Return) if value in _of(inner)]
-    return sorted({*found})
+            yield node
 
 
 def _of(node: ast.Return) -> list[float | str]:

@@ -12,7 +12,6 @@ from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
 from runner.inputs.evaluators.python.guarded_imports import lines_without, missing_guarded
 from runner.inputs.evaluators.python.returns import NUMBER, Swallow, swallowed_errors
-from runner.inputs.evaluators.python.signature import parse
 from sandboxes.base import SandboxConfig
 from sandboxes.words.hints import declare, unknown
 
@@ -111,7 +110,7 @@ def _without(summary: Summary, evaluator: Evaluator, config: SandboxConfig | Non
     asked = (*evaluator.packages, *(config.packages if config else ()))
     what, value = same
     for one, package in missing_guarded(evaluator, asked):
-        if lines := lines_without(parse(evaluator.source, evaluator.name), one, value):
+        if lines := lines_without(evaluator, one, value):
             module = one.module.partition(".")[0]
             step = declare([*dict.fromkeys((*asked, package))]) if package else unknown([module])
             return (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import own_modules
-from runner.inputs.evaluators.python.returns import returned_scores
+from runner.inputs.evaluators.python.returns import reached, returned_scores
 from runner.inputs.evaluators.python.signature import expression, own_nodes, parse
 
 _MISSING = ("ImportError", "ModuleNotFoundError")
@@ -72,13 +72,15 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
-def lines_without(tree: ast.Module, one: GuardedImport, value: float | str) -> list[int]:
-    """Return the lines that return this score or label where the module is not there."""
+def lines_without(evaluator: Evaluator, one: GuardedImport, value: float | str) -> list[int]:
+    """Return the lines, of those that are reached, that return this score or label where the module is not there."""
+    tree = parse(evaluator.source, evaluator.name)
     found = [node.lineno for node in own_nodes(one.handler) if isinstance(node, ast.Return) if value in _of(node)]
     for node in _asked(tree, one):
         blocks = [*node.body, *node.orelse] if isinstance(node, ast.If) else []
         found += [inner.lineno for inner in own_nodes(blocks) if isinstance(inner, ast.Return) if value in _of(inner)]
-    return sorted({*found})
+    ranges = [range(getattr(n, "lineno", 0), (getattr(n, "end_lineno", 0) or 0) + 1) for n in reached(evaluator)]
+    return sorted({line for line in found if any(line in lines for lines in ranges)})
 
 
 def is_asked(tree: ast.Module, one: GuardedImport) -> bool:

@@ -69,14 +69,18 @@ def swallowed_errors(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
     """
     if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
         return {}
-    tree = parse(evaluator.source, evaluator.name)
-    names = names_of(tree.body)
-    reached, left = set[str](), [(evaluator.entry or evaluator.called).partition(".")[0]]
+    return _swallowed(reached(evaluator)) or _swallowed([parse(evaluator.source, evaluator.name)])
+
+
+def reached(evaluator: Evaluator) -> list[ast.AST]:
+    """Return what the function that is called reaches, itself among it: functions, classes and what else has a name."""
+    names = names_of(parse(evaluator.source, evaluator.name).body)
+    found, left = dict[str, ast.AST](), [(evaluator.entry or evaluator.called).partition(".")[0]]
     while left:
-        if (name := left.pop()) in names and name not in reached:
-            reached.add(name)
+        if (name := left.pop()) in names and name not in found:
+            found[name] = names[name]
             left += [one.id for one in ast.walk(names[name]) if isinstance(one, ast.Name)]
-    return _swallowed(names[name] for name in reached) or _swallowed([tree])
+    return [*found.values()]
 
 
 def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:

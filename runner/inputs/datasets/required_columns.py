@@ -184,9 +184,9 @@ def _error(
         if whole := of_row(read, own):
             parts[p] = {f"{p}{key}": path for key, path in whole.items()}
     objects_of = {p: attrs for p in lacking if (attrs := object_attributes(evaluator, p)) and {*attrs} <= {*own}}
-    for p, attrs in objects_of.items():
+    for p, attrs in objects_of.items() if len(lacking) == 1 else ():
         parts[p] = {f"{p}.{attr}": column_text(attr) for attr in attrs}
-    if not any(keys.values()) and not objects_of and (objects := _of_objects(evaluator)):
+    if not any(keys.values()) and not parts and (objects := _of_objects(evaluator)):
         why += f"; {objects}"
     for p in keys:
         if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p, own)):

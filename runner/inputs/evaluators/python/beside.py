@@ -18,7 +18,6 @@ from runner.core.text import list_names, printable
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import own_modules
 from runner.inputs.evaluators.header import read_header
-from runner.inputs.evaluators.python.guarded_imports import missing_guarded
 from runner.inputs.evaluators.python.signature import expression, parse
 from sandboxes.base import ScriptError
 from sandboxes.words.hints import PY_ROUGE, declare, one_file, unknown
@@ -214,6 +213,8 @@ def next_step(
     else:
         steps = []
     wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)
+    from runner.inputs.evaluators.python.guarded_imports import missing_guarded
+
     wanted += [one for _, one in missing_guarded(evaluator, [*declared, *wanted]) if one and one not in wanted]
     if "rouge" in wanted and _PY_ROUGE.search(evaluator.source):
         wanted = [line for one in wanted for line in (PY_ROUGE if one == "rouge" else (one,))]

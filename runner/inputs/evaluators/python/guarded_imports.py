@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import own_modules
-from runner.inputs.evaluators.python.returns import reached, returned_scores
+from runner.inputs.evaluators.python.returns import reach, returned_scores
 from runner.inputs.evaluators.python.signature import expression, own_nodes, parse
 
 _MISSING = ("ImportError", "ModuleNotFoundError")
@@ -51,13 +51,13 @@ def guarded_imports(tree: ast.Module) -> Iterator[GuardedImport]:
                             yield GuardedImport(module, node.lineno, frozenset(_assigned([node])))
 
 
-def missing_guarded(evaluator: Evaluator, asked: Sequence[str]) -> Iterator[tuple[GuardedImport, str]]:
+def missing_guarded(evaluator: Evaluator, packages: Sequence[str]) -> Iterator[tuple[GuardedImport, str]]:
     """Yield those that neither the packages nor the script's folder have, each with the package that brings it."""
     from sandboxes.packages import which_package
 
     if "import" not in evaluator.source or not any(one in evaluator.source for one in ("except", *_FINDS)):
         return
-    there = {_plain(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in asked}
+    there = {_plain(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in packages}
     beside = {*own_modules(evaluator.files), *evaluator.beside}
     tree = parse(evaluator.source, evaluator.name)
     for one in guarded_imports(tree):
@@ -79,7 +79,7 @@ def lines_without(evaluator: Evaluator, one: GuardedImport, value: float | str) 
     for node in _asked(tree, one):
         blocks = [*node.body, *node.orelse] if isinstance(node, ast.If) else []
         found += [inner.lineno for inner in own_nodes(blocks) if isinstance(inner, ast.Return) if value in _of(inner)]
-    ranges = [range(getattr(n, "lineno", 0), (getattr(n, "end_lineno", 0) or 0) + 1) for n in reached(evaluator)]
+    ranges = [range(getattr(n, "lineno", 0), (getattr(n, "end_lineno", 0) or 0) + 1) for n in reach(evaluator)]
     return sorted({line for line in found if any(line in lines for lines in ranges)})
 
 

@@ -69,10 +69,10 @@ def swallowed_errors(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
     """
     if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
         return {}
-    return _swallowed(reached(evaluator)) or _swallowed([parse(evaluator.source, evaluator.name)])
+    return _swallowed(reach(evaluator)) or _swallowed([parse(evaluator.source, evaluator.name)])
 
 
-def reached(evaluator: Evaluator) -> list[ast.AST]:
+def reach(evaluator: Evaluator) -> list[ast.AST]:
     """Return what the function that is called reaches, itself among it: functions, classes and what else has a name."""
     names = names_of(parse(evaluator.source, evaluator.name).body)
     found, left = dict[str, ast.AST](), [(evaluator.entry or evaluator.called).partition(".")[0]]

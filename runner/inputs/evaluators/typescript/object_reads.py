@@ -50,32 +50,32 @@ _Seen = set[tuple[int, str, tuple[str, ...]]]
 
 
 def reads_of(
-    script: TypeScriptModule, function: Node, name: str, seen: _Seen | None = None, path: tuple[str, ...] = ()
+    script: TypeScriptModule, function: Node, name: str, visits: _Seen | None = None, path: tuple[str, ...] = ()
 ) -> Reads:
     """
     Return the keys that a function reads of its parameter `name`, also by other names and in functions of the script.
 
-    With a path, of the object that is there in the parameter: `case` in `{ case, answer }`. `seen` are the functions
+    With a path, of the object that is there in the parameter: `case` in `{ case, answer }`. `visits` are the functions
     that have been looked into, with the names.
     """
     found = _NOTHING
-    seen = set() if seen is None else seen
-    if (function.id, name, path) in seen or len(seen) > _LOOKED_INTO:
+    visits = set() if visits is None else visits
+    if (function.id, name, path) in visits or len(visits) > _LOOKED_INTO:
         return found
-    seen.add((function.id, name, path))
+    visits.add((function.id, name, path))
     for node in _uses(script, function, name):
-        found = found.joined(_read_there(script, function, node, path, seen))
+        found = found.joined(_read_there(script, function, node, path, visits))
     return found
 
 
 def reads_of_pattern(
-    script: TypeScriptModule, function: Node, pattern: Node, seen: _Seen | None = None, path: tuple[str, ...] = ()
+    script: TypeScriptModule, function: Node, pattern: Node, visits: _Seen | None = None, path: tuple[str, ...] = ()
 ) -> Reads:
     """Return `reads_of` of what a pattern in the function takes apart, or of the name that it is."""
     if pattern.type in ("assignment_pattern", "object_assignment_pattern"):
         pattern = pattern.child_by_field_name("left") or pattern
     if pattern.type in ("identifier", "shorthand_property_identifier_pattern"):
-        return reads_of(script, function, script.text(pattern), seen, path)
+        return reads_of(script, function, script.text(pattern), visits, path)
     if pattern.type != "object_pattern":
         return _MORE
     found, own, rest = _NOTHING, set(), None
@@ -89,13 +89,13 @@ def reads_of_pattern(
                 found = found.joined(Reads({key: not optional}))
             elif key == path[0]:
                 inner = part.child_by_field_name("value") or part
-                found = found.joined(reads_of_pattern(script, function, inner, seen, path[1:]))
+                found = found.joined(reads_of_pattern(script, function, inner, visits, path[1:]))
     if rest is not None and not {*path[:1]} & own:
-        found = found.joined(reads_of_pattern(script, function, rest, seen, path))
+        found = found.joined(reads_of_pattern(script, function, rest, visits, path))
     return found
 
 
-def _read_there(script: TypeScriptModule, function: Node, node: Node, path: tuple[str, ...], seen: _Seen) -> Reads:
+def _read_there(script: TypeScriptModule, function: Node, node: Node, path: tuple[str, ...], visits: _Seen) -> Reads:
     """What is read of the object that an expression holds, there or behind it."""
     while (above := node.parent) is not None and _is_same(above, node):
         node = above
@@ -111,31 +111,31 @@ def _read_there(script: TypeScriptModule, function: Node, node: Node, path: tupl
             return Reads({}, more=index is not None and index.type != "number")
         key = script.text(index)[1:-1]
     if key is not None and path:
-        return _read_there(script, function, above, path[1:], seen) if key == path[0] else _NOTHING
+        return _read_there(script, function, above, path[1:], visits) if key == path[0] else _NOTHING
     if key is not None:
         return _key(key, above)
     match kind:
         case "variable_declarator" if (pattern := above.child_by_field_name("name")) is not None:
-            return reads_of_pattern(script, function, pattern, seen, path) if pattern != node else _NOTHING
+            return reads_of_pattern(script, function, pattern, visits, path) if pattern != node else _NOTHING
         case "assignment_expression" if (target := above.child_by_field_name("left")) is not None and target != node:
-            return reads_of_pattern(script, function, target, seen, path)
+            return reads_of_pattern(script, function, target, visits, path)
         case "arguments":
-            return _handed(script, above, node, seen, path)
+            return _handed(script, above, node, visits, path)
         case "object":  # `{ case }`
-            return _read_there(script, function, above, (script.text(node), *path), seen)
+            return _read_there(script, function, above, (script.text(node), *path), visits)
         case "pair" if above.child_by_field_name("value") == node and above.parent is not None:
             named = above.child_by_field_name("key")
             own = None if named is None else key_of(script, named)
-            return _MORE if own is None else _read_there(script, function, above.parent, (own, *path), seen)
+            return _MORE if own is None else _read_there(script, function, above.parent, (own, *path), visits)
         case "spread_element" if (whole := above.parent) is not None and whole.type == "object":
-            found = _read_there(script, function, whole, path, seen)
+            found = _read_there(script, function, whole, path, visits)
             parts = [one for one in whole.named_children if one != above]
             given = {script.text(one.child_by_field_name("key") or one) for one in parts}
             return found._replace(keys={key: needed for key, needed in found.keys.items() if key not in given})
         case "spread_element":
             return Reads({}, unseen=True)
         case "return_statement":
-            return Reads({}, more=len(seen) > 1)  # to a function of the script
+            return Reads({}, more=len(visits) > 1)  # to a function of the script
         case "array" | "for_in_statement" | "ternary_expression":
             return Reads({}, more=above.child_by_field_name("condition") != node)
     return _NOTHING
@@ -193,7 +193,7 @@ def _is_asked(node: Node, above: Node) -> bool:
     return False
 
 
-def _handed(script: TypeScriptModule, given: Node, node: Node, seen: _Seen, path: tuple[str, ...]) -> Reads:
+def _handed(script: TypeScriptModule, given: Node, node: Node, visits: _Seen, path: tuple[str, ...]) -> Reads:
     """What a function of the script reads of what it is handed there."""
     call = given.parent
     called = call.child_by_field_name("function") if call is not None else None
@@ -209,4 +209,4 @@ def _handed(script: TypeScriptModule, given: Node, node: Node, seen: _Seen, path
     written = function.child_by_field_name("parameters")
     formals = [alone] if alone is not None else written.named_children if written is not None else []
     patterns = [one.child_by_field_name("pattern") or one for one in formals if one.type != "comment"]
-    return reads_of_pattern(script, function, patterns[at], seen, path) if at < len(patterns) else _NOTHING
+    return reads_of_pattern(script, function, patterns[at], visits, path) if at < len(patterns) else _NOTHING

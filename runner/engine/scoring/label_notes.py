@@ -10,8 +10,8 @@ from runner.core.types import Categorical, Evaluator, config_of
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
-from runner.inputs.evaluators.python.guarded_imports import lines_without, missing_guarded
-from runner.inputs.evaluators.python.returns import NUMBER, Swallow, swallowed_errors
+from runner.inputs.evaluators.python.guarded_imports import missing_guarded
+from runner.inputs.evaluators.python.returns import NUMBER, Swallow, lines_without, swallowed_errors
 from sandboxes.base import SandboxConfig
 from sandboxes.words.hints import declare, unknown
 

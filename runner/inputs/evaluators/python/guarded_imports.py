@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import own_modules
-from runner.inputs.evaluators.python.returns import reach, returned_scores
 from runner.inputs.evaluators.python.signature import expression, own_nodes, parse
 
 _MISSING = ("ImportError", "ModuleNotFoundError")
@@ -72,24 +71,14 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
-def lines_without(evaluator: Evaluator, one: GuardedImport, value: float | str) -> list[int]:
-    """Return the lines, of those that are reached, that return this score or label where the module is not there."""
-    tree = parse(evaluator.source, evaluator.name)
-    found = [node.lineno for node in own_nodes(one.handler) if isinstance(node, ast.Return) if value in _of(node)]
-    for node in _asked(tree, one):
-        blocks = [*node.body, *node.orelse] if isinstance(node, ast.If) else []
-        found += [inner.lineno for inner in own_nodes(blocks) if isinstance(inner, ast.Return) if value in _of(inner)]
-    ranges = [range(getattr(n, "lineno", 0), (getattr(n, "end_lineno", 0) or 0) + 1) for n in reach(evaluator)]
-    return sorted({line for line in found if any(line in lines for lines in ranges)})
-
-
 def is_asked(tree: ast.Module, one: GuardedImport) -> bool:
     """Say whether the script does something else where the module is not there: it asks, or returns, or raises."""
     ends = any(isinstance(inner, ast.Return | ast.Raise) for inner in own_nodes(one.handler))
-    return ends or any(True for _ in _asked(tree, one))
+    return ends or any(True for _ in branches(tree, one))
 
 
-def _asked(tree: ast.Module, one: GuardedImport) -> Iterator[ast.If | ast.IfExp]:
+def branches(tree: ast.Module, one: GuardedImport) -> Iterator[ast.If | ast.IfExp]:
+    """Yield where the script asks whether the module is there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.IfExp) and any(
             (isinstance(inner, ast.Name) and inner.id in one.names)
@@ -97,10 +86,6 @@ def _asked(tree: ast.Module, one: GuardedImport) -> Iterator[ast.If | ast.IfExp]
             for inner in ast.walk(node.test)
         ):
             yield node
-
-
-def _of(node: ast.Return) -> list[float | str]:
-    return [*returned_scores(node)]
 
 
 def _imports(body: list[ast.stmt]) -> list[ast.Import | ast.ImportFrom]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.python.entries import call_name
+from runner.inputs.evaluators.python.guarded_imports import GuardedImport, branches
 from runner.inputs.evaluators.python.signature import FunctionNode, definitions, expression, names_of, own_nodes, parse
 
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
@@ -81,6 +82,24 @@ def reach(evaluator: Evaluator) -> list[ast.AST]:
             found[name] = names[name]
             left += [one.id for one in ast.walk(names[name]) if isinstance(one, ast.Name)]
     return [*found.values()]
+
+
+def lines_without(evaluator: Evaluator, one: GuardedImport, value: float | str) -> list[int]:
+    """Return the lines, of those that are reached, that return this score or label where the module is not there."""
+    tree = parse(evaluator.source, evaluator.name)
+    found = [
+        node.lineno for node in own_nodes(one.handler) if isinstance(node, ast.Return) if value in returned_scores(node)
+    ]
+    for node in branches(tree, one):
+        blocks = [*node.body, *node.orelse] if isinstance(node, ast.If) else []
+        found += [
+            inner.lineno
+            for inner in own_nodes(blocks)
+            if isinstance(inner, ast.Return)
+            if value in returned_scores(inner)
+        ]
+    ranges = [range(getattr(n, "lineno", 0), (getattr(n, "end_lineno", 0) or 0) + 1) for n in reach(evaluator)]
+    return sorted({line for line in found if any(line in lines for lines in ranges)})
 
 
 def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:

@@ -18,6 +18,7 @@ _DEMOS = {
     "bleu": "token_cosine",
     "char_ngram_cosine": "token_cosine",
     "composite": "token_cosine",
+    "context_recall": "context_precision",
     "exact_match": "classification",
     "json_difference": "json_distance",
     "json_distance_strict": "json_distance",

@@ -245,7 +245,7 @@ def renamed(template: Template, count: int) -> tuple[list[dict[str, Any]], list[
     return rows, [{MAPPING.get(name, name): value for name, value in row.items()} for row in rows]
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=str)
+@pytest.mark.parametrize("template", [one for one in TEMPLATES if not one.name.startswith("context-")], ids=str)
 def test_every_template_gets_the_same_arguments(template: Template) -> None:
     evaluator = find_evaluator(*template)
     literals = NEEDED.get(template.name, {})

@@ -139,7 +139,7 @@ class BaseRun(ABC):
             source=self.prepared.dataset or "",
             notes=[
                 *self.notes,
-                *label_notes(summary, self.prepared.evaluator, shown.rows),
+                *label_notes(summary, self.prepared.evaluator, shown.rows, self.prepared.sandbox.config),
                 *([compared.why] if compared and compared.why else []),
             ],
             comparison=compared.comparison if compared else None,

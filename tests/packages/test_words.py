@@ -63,6 +63,8 @@ def test_whose_fault_it_is() -> None:
         ("google.protobuf.message", "protobuf"),
         ("rapidfuzz", "rapidfuzz"),
         ("bert_score", "bert-score"),
+        ("psycopg", "psycopg[binary]"),
+        ("streamlit", "streamlit"),
         ("phoenix.client.experiments", "arize-phoenix-client"),
         ("rewards", ""),
         ("numpy.linalg", "numpy"),
@@ -81,7 +83,7 @@ def test_the_package_of_a_module(module: str, package: str) -> None:
 
 def test_every_known_package_has_a_name_that_can_be_asked_for() -> None:
     for package in DISTRIBUTIONS.values():
-        assert Requirement(package).name == package
+        assert Requirement(package).name == package.partition("[")[0]
 
 
 def test_nothing_that_could_harm_reaches_uv() -> None:

@@ -10,7 +10,10 @@ from runner.core.types import Categorical, Evaluator, config_of
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
-from runner.inputs.evaluators.python.returns import NUMBER, Swallow, swallowed_errors
+from runner.inputs.evaluators.python.guarded_imports import missing_guarded
+from runner.inputs.evaluators.python.returns import NUMBER, Swallow, lines_without, swallowed_errors
+from sandboxes.base import SandboxConfig
+from sandboxes.words.hints import declare, unknown
 
 _NAMED = 4
 _FEW = 3
@@ -19,14 +22,18 @@ _STRIP = {"python": "label.strip()", "typescript": "label.trim()"}
 _NUMBER = {"python": "float(…)", "typescript": "Number(…)"}
 
 
-def label_notes(summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow] = ()) -> Iterator[str]:
+def label_notes(
+    summary: Summary, evaluator: Evaluator, rows: Iterable[ShownRow] = (), config: SandboxConfig | None = None
+) -> Iterator[str]:
     """
     Note, of each output without declared labels, that numbers were returned as text, of which there is no mean, and
     labels that look alike. And that all scores are one number, or may be hidden errors. `rows` are some of the rows, of
-    which one may be named.
+    which one may be named, and `config` is the sandbox's.
     """
     rows = list(rows)
-    if hidden := _hidden(summary, evaluator, rows):
+    if without := _without(summary, evaluator, config):
+        yield without
+    elif hidden := _hidden(summary, evaluator, rows):
         what, places = hidden
         lines = [str(one.line) for one in places[:_NAMED]]
         where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(lines[:-1])} and {lines[-1]}"
@@ -76,19 +83,41 @@ def _hidden(summary: Summary, evaluator: Evaluator, rows: Sequence[ShownRow]) ->
 
     A place with an explanation that no row has did not run.
     """
-    if summary.outputs:
+    if (same := _same(summary)) is None or not (one := swallowed_errors(evaluator).get(same[1])):
         return None
-    low, (label, *others) = summary.min, [*summary.labels] or [""]
-    if low is not None and low == summary.max:
-        what, one = f"score is {low:g}", swallowed_errors(evaluator).get(low)
-    elif low is None and label and not others:
-        what, one = f"label is {printable(label, 60)}", swallowed_errors(evaluator).get(label)
-    else:
-        return None
+    what = same[0]
     said = [" ".join(row.remark.split()) for row in rows if row.outcome == "scored"]
-    if one and said and all(said):
+    if said and all(said):
         one = [place for place in one if any(place.reason in remark for remark in said)]
     return (what, one) if one else None
+
+
+def _same(summary: Summary) -> tuple[str, float | str] | None:
+    """The one score or label that all rows have, in words and as it is."""
+    low, (label, *others) = summary.min, [*summary.labels] or [""]
+    if summary.outputs or (low is not None and low != summary.max):
+        return None
+    if low is not None:
+        return f"score is {low:g}", low
+    return (f"label is {printable(label, 60)}", label) if label and not others else None
+
+
+def _without(summary: Summary, evaluator: Evaluator, config: SandboxConfig | None) -> str:
+    """That the script gives the one score or label that all rows have where a module is not there, and it is not."""
+    known = evaluator.language == "python" and not evaluator.is_inline and not (config and config.lock)
+    if not known or (same := _same(summary)) is None:
+        return ""
+    asked = (*evaluator.packages, *(config.packages if config else ()))
+    what, value = same
+    for one, package in missing_guarded(evaluator, asked):
+        if lines := lines_without(evaluator, one, value):
+            module = one.module.partition(".")[0]
+            step = declare([*dict.fromkeys((*asked, package))]) if package else unknown([module])
+            return (
+                f"every {what}, which line {lines[0]} of {evaluator.name} gives where `{printable(module, 60)}` cannot "
+                f"be imported (line {one.line} goes on without it), and it is none of the packages asked for: {step}"
+            )
+    return ""
 
 
 def _constants(summary: Summary, evaluator: Evaluator) -> Iterator[tuple[float, str]]:

@@ -207,9 +207,12 @@ def misfit_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[s
         return shapes
     from runner.inputs.evaluators.foreign.evidence import misfit  # here: few scripts may do so
     from runner.inputs.evaluators.foreign.module import read_python
+    from runner.inputs.evaluators.python.attributes import object_attributes
 
     module, notes = read_python(evaluator.source, evaluator.name), shapes
     for p, value in values.items():
+        if isinstance(value, dict) and object_attributes(evaluator, p):
+            continue
         if use := misfit(module, evaluator.called, p, value):
             kind = "a text" if isinstance(value, str) else "an object" if isinstance(value, dict) else "a list"
             whole = of_row(row_keys_of(evaluator, p), list(look(cases, None)[0])) if kind == "a text" else {}

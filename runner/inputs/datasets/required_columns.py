@@ -145,6 +145,7 @@ def _error(
     name: str, own: list[str], row: Case | None, evaluator: Evaluator, binding: Binding, lacking: Mapping[str, str]
 ) -> MappingError:
     from runner.inputs.evaluators.column_suggestions import is_setting, likely_columns
+    from runner.inputs.evaluators.python.attributes import object_attributes
 
     named = binding.own & lacking.keys()
     settings = {p.name: p.declared for p in evaluator.parameters if p.declared is not None and p.name in named}
@@ -183,7 +184,10 @@ def _error(
     for p, read in keys.items():
         if whole := of_row(read, own):
             parts[p] = {f"{p}{key}": path for key, path in whole.items()}
-    objects, unmapped = _of_objects(evaluator) if not any(keys.values()) else ("", [])
+    objects_of = {p: attrs for p in lacking if (attrs := object_attributes(evaluator, p)) and {*attrs} <= {*own}}
+    for p, attrs in objects_of.items() if len(lacking) == 1 else ():
+        parts[p] = {f"{p}.{attr}": column_text(attr) for attr in attrs}
+    objects, unmapped = ("", []) if any(keys.values()) or parts else _of_objects(evaluator)
     why += f"; {objects}" if objects else ""
     for p in keys:
         if len(parameters) == 1 and not keys[p] and (alone := _all_rows(evaluator, p, own)):
@@ -304,13 +308,28 @@ def _parts(
         taken = {one for other, one in likely.items() if other != parameter}
         own = [one for one in every if one not in taken]
         if not column:
-            if near := likely_columns(dict(zip(read, read, strict=True)), own):
-                yield parameter, {f"{parameter}.{key}": column_text(near.get(key, PLACEHOLDER)) for key in read}
+            near = {key: key for key in read if key in own}
+            left = [key for key in read if key not in near]
+            near |= likely_columns(dict(zip(left, left, strict=True)), [one for one in own if one not in near])
+            if near:
+                more = [one for one in own if one not in read] if _reads_more(evaluator, parameter) else ()
+                each = {key: near.get(key, PLACEHOLDER) for key in read} | {one: one for one in more}
+                yield parameter, {f"{parameter}.{key}": column_text(column) for key, column in each.items()}
         elif len(read) == 1 and (value is not None or read[0] in own):
             yield parameter, {f"{parameter}.{read[0]}": column_text(read[0] if read[0] in own else column)}
         elif not {*read}.isdisjoint(own):
             close = {key: get_close_matches(key, own, 1, 0.6) for key in read}
+            if _reads_more(evaluator, parameter):  # all columns, since no one can say which it does without
+                close |= {column: [column] for column in own if column not in close}
             yield parameter, {f"{parameter}.{key}": column_text(n[0]) if n else PLACEHOLDER for key, n in close.items()}
+
+
+def _reads_more(evaluator: Evaluator, parameter: str) -> bool:
+    if evaluator.language != "typescript" or evaluator.dialect is not None or evaluator.entry is None:
+        return False
+    from runner.inputs.evaluators.typescript.entries import reads_more
+
+    return reads_more(evaluator.source, evaluator.entry, parameter)
 
 
 def _own_module(evaluator: Evaluator) -> ScriptModule | None:

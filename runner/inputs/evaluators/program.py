@@ -50,6 +50,10 @@ def _program(evaluator: Evaluator) -> Script:
             source, name = exporting(source, evaluator.entry)
             if name != evaluator.entry:
                 return Script(source, evaluator.language, name, evaluator.source)
+        if evaluator.language == "python" and evaluator.evaluates and not templates.is_source(evaluator.name, source):
+            from runner.inputs.evaluators.python.attributes import with_objects
+
+            source = with_objects(source, evaluator)
         found = script(source, evaluator.language, evaluator.entry or NAME)
         return (
             found._replace(author="")

@@ -89,7 +89,7 @@ def test_a_method_of_a_class_that_needs_arguments_is_not_called(text: str) -> No
     text = text.replace("s:\n", "s:\n    def __init__(self, key): self.key = key\n", 1)
     for entry in ("Evaluators.exact", "Rewards.exact"):
         if f"class {entry.partition('.')[0]}" in text:
-            with pytest.raises(EvaluatorError, match="is a class that needs arguments"):
+            with pytest.raises(EvaluatorError, match="needs arguments to be made"):
                 read(text, entry)
 
 
@@ -153,7 +153,7 @@ def test_the_variable_is_the_one_that_the_script_gives(lines: str, name: str) ->
 def test_a_tools_method_in_a_class_that_needs_arguments_is_named_at_once(text: str) -> None:
     text = text.replace("s:\n", "s:\n    def __init__(self, key): self.key = key\n", 1)
     more = "def average(*, item_results, **kwargs): return [one.evaluations for one in item_results]\n"
-    with pytest.raises(EvaluatorError, match=r"`exact = Evaluators\(…\)\.exact`"):
+    with pytest.raises(EvaluatorError, match=r"`scorer = Evaluators\(key=…\)\.exact`"):
         read(text + more * ("langfuse" in text))
 
 

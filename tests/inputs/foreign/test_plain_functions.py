@@ -103,7 +103,7 @@ def test_whatever_can_be_called_is_an_entry(tmp_path: Path, entry: str, scores: 
     ("entry", "why"),
     [
         ("near", r"`near\(k\)` makes a function; give what it makes a name .*: `scorer\.py:scorer`"),
-        ("Needs", r"`Needs` is a class that needs arguments.* `scorer = Needs\(…\)`"),
+        ("Needs", r"`Needs` needs arguments to be made: add `scorer = Needs\(k=…\)\.score`"),
         ("unseen", r"`unseen` cannot be seen without running .* return unseen\(output, reference\)`"),
         ("scor", r"no function `scor` \(did you mean `score`\?\); `score\(prediction, target\)`, "),
     ],

@@ -223,3 +223,29 @@ def test_the_provider_is_the_column_of_its_name(script: str) -> None:
 def test_a_provider_that_a_script_can_do_without_needs_no_column(language: Any, source: str) -> None:
     evaluator = parse_evaluator(source, "script", language=language)
     assert [one.score for one in runner.evaluate(evaluator, [{"output": "o"}]).results] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        (
+            "assertion.cjs",
+            "const own = (output) => output === 'a';\nmodule.exports = (output, context) => own(output, context);",
+        ),
+        (
+            "assertion.js",
+            "const own = (output) => output === 'a';\nexport default (output, context) => own(output, context);",
+        ),
+        (
+            "assertion.py",
+            "def own(output, more): return output == 'a'\ndef check(output, context): return own(output, str(context))",
+        ),
+    ],
+)
+def test_an_assertion_that_reads_no_vars_is_one_where_the_dialect_is_named(
+    tmp_path: Path, name: str, source: str
+) -> None:
+    path = str(written(tmp_path, source, name))
+    path += ":check" if name.endswith(".py") else ""
+    report = runner.evaluate(path, [{"output": "a"}, {"output": "b"}], dialect="promptfoo")
+    assert [one.label for one in report.results] == ["pass", "fail"]

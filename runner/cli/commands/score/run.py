@@ -154,7 +154,10 @@ def report(work: BaseRun, options: CommandOptions, interrupted: bool, of: str = 
     """Print the figures; return the exit code. `of` begins what is said on stderr: one of several evaluators."""
     summary = work.summary("interrupted" if interrupted else "finished")
     if not options.quiet:
-        for note in [*work.notes, *label_notes(summary, work.prepared.evaluator, work.shown().rows)]:
+        for note in [
+            *work.notes,
+            *label_notes(summary, work.prepared.evaluator, work.shown().rows, work.prepared.sandbox.config),
+        ]:
             _tell(f"{of}note: {note}", in_full=True)
     if interrupted:
         when = f"after {rows_of(summary.rows)}; {_kept(work)}" if summary.rows else "before the first row was scored"

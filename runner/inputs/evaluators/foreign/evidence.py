@@ -17,7 +17,7 @@ from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
 from runner.inputs.evaluators.python.entries import call_name
 from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of
 
-_PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
+PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
 _MOST = 50
 _FEW = 8
@@ -70,7 +70,7 @@ def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
                     args=[ast.Name(id=other), ast.Constant(value=str(attr)), *_],
                 ) if other == own:
                     found[attr] = None
-    return [attr for attr in found if attr not in _PLAIN and not attr.startswith("_")]
+    return [attr for attr in found if attr not in PLAIN and not attr.startswith("_")]
 
 
 def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> tuple[str, list[str]]:
@@ -132,7 +132,7 @@ def _calls(module: ScriptModule, entry: str, name: str) -> str:
         for inner in ast.walk(node):
             match inner:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=other), attr=attr)) if other == own:
-                    if attr not in _PLAIN:
+                    if attr not in PLAIN:
                         return f"{name}.{attr}"
     return ""
 
@@ -152,7 +152,7 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
                 case ast.Call(func=ast.Name(id="isinstance" | "type"), args=[ast.Name(id=other), *_]) if other == held:
                     return ""
                 case ast.Call(func=ast.Name(id="hasattr"), args=[ast.Name(id=other), ast.Constant(value=attr)]) if (
-                    other == held and attr in _PLAIN
+                    other == held and attr in PLAIN
                 ):
                     return ""
     if strange := attributes(module, entry, name):
@@ -160,7 +160,7 @@ def misfit(module: ScriptModule, entry: str, name: str, value: object) -> str:
     for node, held in holders(module, entry, name):
         for inner in ast.walk(node):
             match inner:
-                case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == held and attr in _PLAIN:
+                case ast.Attribute(value=ast.Name(id=other), attr=attr) if other == held and attr in PLAIN:
                     if attr not in own:
                         return f"`.{attr}`"
                 case ast.Subscript(value=ast.Name(id=other), slice=ast.Constant(value=str(key))) if other == held:
@@ -189,7 +189,7 @@ def _looks_into(node: ast.AST, name: str, keys: Collection[str]) -> bool:
         return isinstance(read[0], ast.Name) and read[0].id == name and read[1] in keys
     match node:
         case ast.Attribute(value=ast.Name(id=own), attr=attribute) if own == name:
-            return attribute in keys or attribute not in _PLAIN
+            return attribute in keys or attribute not in PLAIN
         case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id=own), ast.Constant(value=key), *_]):
             return own == name and key in keys
     return False

@@ -213,6 +213,9 @@ def next_step(
     else:
         steps = []
     wanted = _packages(anywhere if same != [module] else (*anywhere, module), evaluator.beside)
+    from runner.inputs.evaluators.python.guarded_imports import missing_guarded
+
+    wanted += [one for _, one in missing_guarded(evaluator, [*declared, *wanted]) if one and one not in wanted]
     if "rouge" in wanted and _PY_ROUGE.search(evaluator.source):
         wanted = [line for one in wanted for line in (PY_ROUGE if one == "rouge" else (one,))]
     if not {*map(_name, wanted)} <= there and not is_own_file(module):

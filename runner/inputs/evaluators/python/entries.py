@@ -539,7 +539,7 @@ def _bound(entry: Entry | None, places: int, names: set[str | None]) -> Entry | 
 
 
 def returned_function(node: CallableNode) -> ast.AST | None:
-    """The function that a factory returns; None for what is no factory."""
+    """Return the function that a factory returns; None for what is no factory."""
     if isinstance(node, ast.Lambda):
         return node.body if isinstance(node.body, ast.Lambda) else None
     inner = {name: one for name, one in names_of(node.body).items() if isinstance(one, CallableNode)}

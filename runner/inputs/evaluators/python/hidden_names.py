@@ -21,7 +21,8 @@ def refuse_hidden(text: str, where: str) -> None:
         return
     nodes = [*ast.walk(parse(text, where))]
     known = _KNOWN | {*_bound(nodes)}
-    for one in nodes:
+    functions = [one for one in nodes if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    for one in (inner for function in functions for inner in ast.walk(function)):
         if not isinstance(one, ast.Try) or not (caught := next(filter(_catches_all, one.handlers), None)):
             continue
         for inner in (inner for each in one.body for inner in ast.walk(each)):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from runner.core.text import list_names
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.python.entries import call_name
+from runner.inputs.evaluators.python.guarded_imports import GuardedImport, branches
 from runner.inputs.evaluators.python.signature import FunctionNode, definitions, expression, names_of, own_nodes, parse
 
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
@@ -71,14 +72,36 @@ def swallowed_errors(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
     """
     if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
         return {}
-    tree = parse(evaluator.source, evaluator.name)
-    names = names_of(tree.body)
-    reached, left = set[str](), [(evaluator.entry or evaluator.called).partition(".")[0]]
+    return _swallowed(reach(evaluator)) or _swallowed([parse(evaluator.source, evaluator.name)])
+
+
+def reach(evaluator: Evaluator) -> list[ast.AST]:
+    """Return what the function that is called reaches, itself among it: functions, classes and what else has a name."""
+    names = names_of(parse(evaluator.source, evaluator.name).body)
+    found, left = dict[str, ast.AST](), [(evaluator.entry or evaluator.called).partition(".")[0]]
     while left:
-        if (name := left.pop()) in names and name not in reached:
-            reached.add(name)
+        if (name := left.pop()) in names and name not in found:
+            found[name] = names[name]
             left += [one.id for one in ast.walk(names[name]) if isinstance(one, ast.Name)]
-    return _swallowed(names[name] for name in reached) or _swallowed([tree])
+    return [*found.values()]
+
+
+def lines_without(evaluator: Evaluator, one: GuardedImport, value: float | str) -> list[int]:
+    """Return the lines, of those that are reached, that return this score or label where the module is not there."""
+    tree = parse(evaluator.source, evaluator.name)
+    found = [
+        node.lineno for node in own_nodes(one.handler) if isinstance(node, ast.Return) if value in returned_scores(node)
+    ]
+    for node in branches(tree, one):
+        blocks = [*node.body, *node.orelse] if isinstance(node, ast.If) else []
+        found += [
+            inner.lineno
+            for inner in own_nodes(blocks)
+            if isinstance(inner, ast.Return)
+            if value in returned_scores(inner)
+        ]
+    ranges = [range(getattr(n, "lineno", 0), (getattr(n, "end_lineno", 0) or 0) + 1) for n in reach(evaluator)]
+    return sorted({line for line in found if any(line in lines for lines in ranges)})
 
 
 def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:
@@ -89,7 +112,7 @@ def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:
             if handler.type is not None and not _is_broad(handler.type):
                 continue
             for one in own_nodes(handler.body):
-                for value in _scores(one):
+                for value in returned_scores(one):
                     places = found.setdefault(value, [])
                     place = Swallow(getattr(one, "lineno", handler.lineno), imports, _reason(one))
                     if place not in places:
@@ -401,8 +424,8 @@ _BROAD = {"Exception", "BaseException", "TypeError", "KeyError", "AttributeError
 """What a script that gets other things than it thinks raises."""
 
 
-def _scores(node: ast.AST) -> Iterator[float | str]:
-    """The numbers that a statement returns, alone or as a `score` of what it returns, or the label."""
+def returned_scores(node: ast.AST) -> Iterator[float | str]:
+    """Return the numbers that a statement returns, alone or as a `score` of what it returns, or the label."""
     if not isinstance(node, ast.Return) or node.value is None:
         return
     for inner in ast.walk(node.value):

@@ -26,7 +26,7 @@ from runner.inputs.evaluators.typescript.members import (
     needs_nothing,
     owner_of,
 )
-from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of
+from runner.inputs.evaluators.typescript.object_reads import OF_VALUES, reads_of, reads_of_pattern
 from runner.inputs.evaluators.typescript.parse import CLASSES, FUNCTIONS, NO_FUNCTIONS, TangledError, TypeScriptModule
 from runner.inputs.evaluators.typescript.signature import (
     DEFINE,
@@ -127,11 +127,24 @@ def signature_of(text: str, where: str, name: str) -> Signature:
 
 def keys_of(text: str, name: str, parameter: str) -> list[str]:
     """Return the keys that a function reads of one of its parameters."""
+    return _read(text, name, parameter)[0]
+
+
+def reads_more(text: str, name: str, parameter: str) -> bool:
+    """Say whether a function may read other keys of a parameter than its text shows."""
+    return _read(text, name, parameter)[1]
+
+
+def _read(text: str, name: str, parameter: str) -> tuple[list[str], bool]:
     script = TypeScriptModule(text)
     one = _callables(script).get(name)
     if one is None:
-        return []
-    return [key for key in reads_of(script, one.node, parameter).keys if key not in OF_VALUES]
+        return [], False
+    formals = formals_of(one.node)
+    found = reads_of(script, one.node, parameter)
+    if formals and not any(script.text(each.pattern) == parameter for each in formals):  # a key of the first
+        found = found.joined(reads_of_pattern(script, one.node, formals[0].pattern, path=(parameter,)))
+    return [key for key in found.keys if key not in OF_VALUES], found.unseen or found.more
 
 
 def arrays_of(text: str, name: str) -> tuple[list[str], str]:

@@ -76,7 +76,7 @@ def _overview(contents: Sequence[Part], names: Sequence[str]) -> str:
             f'<tr><th scope="row">{html(name, _NAME)}</th>{cells}<td>{figures.chip(gate) if gate else ""}</td></tr>'
         )
     return (
-        '<section class="run" aria-labelledby="overview"><h2 id="overview">Overview</h2>'
+        '<section class="overview" aria-labelledby="overview"><h2 id="overview">Overview</h2>'
         '<div class="scroll" role="region" tabindex="0" aria-label="All runs"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div></section>"
     )

@@ -61,7 +61,8 @@ def _read(module: ScriptModule, entry: str | None, named: bool) -> DialectMatch 
     if function is None:
         return None
     sure = function.name == _ENTRY
-    if not (sure or _takes_context(module, function)):
+    by_names = named and function.names[:1] == ("output",) and function.names[1:] in [(one,) for one in _CONTEXT]
+    if not (sure or by_names or _takes_context(module, function)):
         return None
     if not (named or sure or module.is_common or _is_ours(module, function)):
         return None

@@ -200,7 +200,7 @@ def test_a_function_that_goes_through_outputs_is_given_no_single_text() -> None:
 def test_what_takes_lists_is_not_proposed_by_its_name() -> None:
     batch = "def compute_score(data_sources, solution_strs, ground_truths):\n"
     batch += "    return [a == b for a, b in zip(solution_strs, ground_truths)]\n"
-    call = r"compute_score\(data_sources=\[…\], solution_strs=\[output\], ground_truths=\[reference\]\)"
+    call = r"compute_score\(data_sources=data_sources, solution_strs=\[output\], ground_truths=\[reference\]\)"
     for entry in (None, "compute_score"):
         with pytest.raises(EvaluatorError, match=rf"takes lists, .* return {call}"):
             read(batch, entry)

@@ -253,6 +253,9 @@ READS = {
     "helper of all": "    texts = texts_of(items=completions)\n",
     "map": "    texts = list(map(text_of, completions))\n",
     "lambda": "    texts = list(map(lambda c: c[0]['content'], completions))\n",
+    "nested": "    def text(c):\n        return c[0]['content']\n    texts = [text(c) for c in completions]\n",
+    "named lambda": "    text = lambda c: c[0]['content']\n    texts = [text(c) for c in completions]\n",
+    "declared": "    texts = [operator.itemgetter('content')(*c) for c in completions]\n",
     "hidden": "    texts = []\n    for c in completions:\n        try:\n            texts.append(c[0]['content'])\n"
     "        except Exception:\n            texts.append('')\n",
 }
@@ -264,7 +267,8 @@ HELPERS = (
 
 @pytest.mark.parametrize("read", READS)
 def test_a_reward_that_reads_messages_gets_texts_as_messages(read: str) -> None:
-    source = f"{HELPERS}def reward(completions, answer, **kwargs):\n{READS[read]}"
+    declared = "completions: list[list[dict[str, str]]]" if read == "declared" else "completions"
+    source = f"import operator\n\n\n{HELPERS}def reward({declared}, answer, **kwargs):\n{READS[read]}"
     source += "    return [float(t == a) for t, a in zip(texts, answer)]\n"
     assert scores(source) == SAME
     chats = [{**row, "output": [{"role": "assistant", "content": row["output"]}]} for row in ANSWERS]

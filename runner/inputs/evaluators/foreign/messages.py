@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from runner.inputs.evaluators.foreign.module import ScriptModule
 from runner.inputs.evaluators.python.signature import CallableNode
@@ -11,6 +12,7 @@ _MESSAGE = 2
 """How deep a message is: a list has conversations, and a conversation messages."""
 _MOST = 50
 _KEYS = ("content", "role")
+_DECLARED = re.compile(r"(?i)(?:\w+\.)?(?:list|sequence)\[(?:\w+\.)?(?:list|sequence)\[(?:\w+\.)?(?:dict|mapping)\b.*")
 _SAME = ("list", "tuple", "reversed", "sorted", "iter", "tqdm", "deepcopy", "copy")
 
 
@@ -20,14 +22,15 @@ def reads_messages(module: ScriptModule, entry: str, name: str) -> bool:
 
     Not one that asks what it got: it may take texts as well.
     """
-    left, seen, reads = [(entry, name, 0)], set[tuple[str, str, int]](), False
+    left, seen = [(entry, name, 0)], set[tuple[str, str, int]]()
+    reads = _declares(module.definition(entry), name)
     while left and len(seen) < _MOST:
         one = left.pop()
         node = module.definition(one[0])
         if one in seen or node is None:
             continue
         seen.add(one)
-        use = _Use(module, one[0], {one[1]: one[2]})
+        use = _Use(module, one[0], node, {one[1]: one[2]})
         for _ in range(2):  # a name may be used above the line that gives it
             use.visit(node)
         if use.asks:
@@ -37,11 +40,25 @@ def reads_messages(module: ScriptModule, entry: str, name: str) -> bool:
     return reads
 
 
+def _declares(node: CallableNode | None, name: str) -> bool:
+    """Whether a parameter is declared as lists of messages."""
+    args = [] if node is None else [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    kinds = [ast.unparse(one.annotation).strip("'\"") for one in args if one.arg == name and one.annotation is not None]
+    return any(_DECLARED.fullmatch(kind) for kind in kinds)
+
+
 class _Use(ast.NodeVisitor):
     """What a function does with names whose depth is known."""
 
-    def __init__(self, module: ScriptModule, entry: str, depths: dict[str, int]) -> None:
+    def __init__(self, module: ScriptModule, entry: str, node: CallableNode, depths: dict[str, int]) -> None:
         self._module, self._owner, self._depths = module, entry.rpartition(".")[0] or entry, depths
+        self._inside: dict[str, CallableNode] = {}
+        for one in ast.walk(node):
+            match one:
+                case ast.FunctionDef(name=name) if one is not node:
+                    self._inside[name] = one
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as value):
+                    self._inside[name] = value
         self.reads = self.asks = False
         self.handed: list[tuple[str, str, int]] = []
 
@@ -92,6 +109,11 @@ class _Use(ast.NodeVisitor):
             self._give(target, node.value, 0)
         self.generic_visit(node)
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._give(node.target, node.value, 0)
+        self.generic_visit(node)
+
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if isinstance(node.slice, ast.Constant) and node.slice.value in _KEYS:
             self.reads |= self._depth(node.value) == _MESSAGE
@@ -119,9 +141,13 @@ class _Use(ast.NodeVisitor):
         self._hand(name, [*map(self._depth, node.args)], {k.arg: self._depth(k.value) for k in node.keywords if k.arg})
 
     def _hand(self, name: str, places: list[int | None], names: dict[str, int | None]) -> None:
-        function = self._module.definition(name)
+        function = self._inside.get(name) or self._module.definition(name)
         if not isinstance(function, CallableNode) or all(one is None for one in (*places, *names.values())):
             return
         own = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
         given = {**dict(zip(own[own[:1] in (["self"], ["cls"]) :], places, strict=False)), **names}
-        self.handed += [(name, one, depth) for one, depth in given.items() if depth is not None]
+        known = {one: depth for one, depth in given.items() if depth is not None}
+        if name in self._inside:
+            self._depths |= known
+        else:
+            self.handed += [(name, one, depth) for one, depth in known.items()]

@@ -164,6 +164,7 @@ def test_the_commands_and_snippets_of_a_page_do_what_it_says(
 def test_the_commands_on_templates_work(here: Path) -> None:
     page = "docs/templates.md"
     Path("data.jsonl").write_text('{"output": "spam", "reference": "spam"}\n{"output": "ham", "reference": "spam"}\n')
+    Path("data.csv").write_text("output,reference\nspam,spam\nham,spam\n")
     lines = [line for block in blocks(page) if not block.language for line in block.text.splitlines()]
     commands = [line.partition("  #")[0] for line in lines if line.startswith("evalcell ") and "--file" not in line]
     assert len(commands) > 8  # those with --file: tests/templates/test_scikit_learn.py

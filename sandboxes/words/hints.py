@@ -227,17 +227,53 @@ _FILE_NAME = re.compile(r"""["']([^"'\n]{0,200}[\w-]\.[A-Za-z][A-Za-z0-9]{0,9})[
 
 
 def _variable(match: re.Match[str], failure: Failure, place: Place) -> str | None:
-    name = match["name"] or match["other"]
+    return _named_variable(match["name"] or match["other"], place)
+
+
+def _key(match: re.Match[str], failure: Failure, place: Place) -> str | None:
+    """For a client of a model that has no key, and names no variable: its package tells, or its words."""
+    if any(_OF_SERVICE.search(one) for one in place.env):
+        return None
+    for text in (" ".join(_FRAME.findall(failure.traceback)), failure.message, failure.traceback):
+        for name, words in _KEYS.items():
+            if re.search(rf"(?<![a-zA-Z])(?:{words})", text):
+                return _named_variable(name, place)
+    return _named_variable("NAME", place, calls=True)
+
+
+_KEYS = {  # litellm calls any of them, and is none
+    "ANTHROPIC_API_KEY": "anthropic|Anthropic|auth_token",
+    "GEMINI_API_KEY": "genai|generativeai|aistudio|Gemini|key inputs",
+    "MISTRAL_API_KEY": "mistralai|Mistral",
+    "CO_API_KEY": "cohere/|Cohere",
+    "GROQ_API_KEY": "groq/|Groq",
+    "TOGETHER_API_KEY": "together/|Together",
+    "OPENAI_API_KEY": r"openai/|OpenAI|openai\.|admin_api_key",
+}
+"""By the variable that has a service's key: what stands in frames of its package, or in messages."""
+_NO_KEY = (
+    r"(?:\w+: .*?(?:Could not resolve authentication method|No API[- ]?[Kk]ey (?:was |is )?(?:provided|found|set)"
+    r"|Missing key inputs argument|Missing (?:\w+ )?API[- ]?[Kk]ey|[Aa][Pp][Ii][_ -]?[Kk]ey (?:is |was )?"
+    r"(?:missing|required|not (?:set|found|provided))|(?:[Ss]tatus(?:_code)?:? |Error code: )401"
+    r"|401 (?:Client Error: )?Unauthorized|[Ii]nvalid [Aa][Pp][Ii] [Kk]ey|[Ii]ncorrect API key)"
+    r"|(?:\w+\.)*AuthenticationError\b)"
+)
+
+
+def _named_variable(name: str, place: Place, calls: bool = False) -> str | None:
+    """The next step for a variable that is not there; it is one by which a script calls a service if that is known."""
     if name in place.env:
         return None
     if name in ("HOME", "USER", "LOGNAME", "TMPDIR", "PWD"):
         return f"{PROCESS}, which has HOME and USER, or do without it" if place.kind == "wasm" else None
-    calls = "" if place.network or not _OF_SERVICE.search(name) else f" and {_NETWORK}, for what it calls with that"
+    also = f" and {_NETWORK}, for what it calls with that" * (
+        not place.network and (calls or _OF_SERVICE.search(name) is not None)
+    )
     if place.kind == "wasm":
-        return f"a script sees none of your variables; {PROCESS} with {Setting('sandbox.env', [name])}{calls}"
+        return f"a script sees none of your variables; {PROCESS} with {Setting('sandbox.env', [name])}{also}"
     if place.kind == "deno":
         return f"a TypeScript script sees no variables: make `{name}` a parameter of its function, with a default"
-    return f"a script sees none of your variables; name it: {Setting('sandbox.env', [name])}{calls}"
+    return f"a script sees none of your variables; name it: {Setting('sandbox.env', [name])}{also}"
 
 
 def _none_of_yours(match: re.Match[str], failure: Failure, place: Place) -> str | None:
@@ -356,6 +392,41 @@ def _inside(failure: Failure) -> str:
     return (re.split(r"/(?:packages|site|site-packages)/", frames[-1] if frames else "")[1:] or [""])[-1]
 
 
+def _at(failure: Failure, attribute: str) -> str:
+    """The name of what the script asks for an attribute in the line that fails; else `a value`."""
+    lines = [line for line in failure.traceback.splitlines() if line[:1] == " " and 'File "' not in line]
+    named = re.findall(rf"\b([A-Za-z_][\w.]{{0,{_MOST}}})\.{attribute}\b", "\n".join(lines))
+    return f"`{named[-1]}`" if named else "a value"
+
+
+def _of_path(match: re.Match[str], failure: Failure, place: Place) -> str | None:
+    if _inside(failure):
+        return None
+    what = _at(failure, match["name"]) if "name" in match.re.groupindex else "a value"
+    ours = f"{PROCESS}, and " if place.kind == "wasm" else ""
+    return (
+        f"{what} is a text where the script reads a pathlib.Path, and a row holds text; a script sees no files of "
+        f"yours: {ours}give each with {Setting('sandbox.files', {'NAME': 'PATH'})}, or put what they hold into a column"
+    )
+
+
+_OF_PATHS = (
+    "absolute|as_posix|as_uri|exists|expanduser|glob|is_absolute|is_dir|is_file|is_symlink|iterdir|joinpath|mkdir|open|"
+    "parent|parents|read_bytes|read_text|relative_to|resolve|rglob|samefile|stat|stem|suffix|suffixes|touch|unlink|"
+    "with_name|with_stem|with_suffix|write_bytes|write_text"
+)
+
+
+def _of_messages(match: re.Match[str], failure: Failure, place: Place) -> str | None:
+    if _inside(failure):
+        return None
+    return (
+        "a text stands where the script reads a conversation: it needs a list of messages, such as "
+        '`[{"role": "assistant", "content": "…"}]`; write the column so, or, if it holds the JSON of such a list, give '
+        f"{Setting('json_columns')}"
+    )
+
+
 def _of_dict(match: re.Match[str], failure: Failure, place: Place) -> str | None:
     name = match["name"]
     if name in ("has_key", "iteritems", "itervalues", "iterkeys") or _inside(failure):
@@ -384,6 +455,11 @@ def _of_list(match: re.Match[str], failure: Failure, place: Place) -> str | None
         f"{Setting('mapping.paths', {'PARAMETER': '$.metadata.COLUMN[0]'})}"
     )
 
+
+_NO_TEXT_INDEX = r"TypeError: string indices must be integers"
+_ASKS_MESSAGE = (
+    r"""\[-?\d\](?:\[|\.get\()["'](?:content|role)["']|\b(?:m|msg|message|turn)(?:\[|\.get\()["'](?:content|role)["']"""
+)
 
 _PYTHON_2 = (
     "this is Python 2's: the script runs in Python 3, where `range`, `str`, `int`, `input`, `zip` take its place"
@@ -512,6 +588,7 @@ _ROWS = (
     _Row("wasm box", r"(?:TypeError|AttributeError): .*'?NoneType'?", _none_of_yours, r"\b(?:getenv|environ\.get)\("),
     _Row("wasm box", r"\w+: .*?\b(?P<name>" + _SECRET + r")\b", _variable),
     _Row("wasm box", _SAYS_VARIABLE, _variable),
+    _Row("wasm box", _NO_KEY, _key),
     _Row("wasm box", r"EOFError\b", _INPUT, r"\binput\(|getpass"),
     _Row("wasm box", r"AttributeError: '_io\.StringIO' object has no attribute 'buffer'", _INPUT, r"stdin\.buffer"),
     _Row("wasm box", r"(?:BdbQuit|SystemExit)\b", _DEBUGGER, r"\bpdb\.py|\bbdb\.py"),
@@ -520,8 +597,12 @@ _ROWS = (
     _Row("wasm box", r"(?:SystemExit\b|NameError: name '(?:quit|exit)' is not)", _exit),
     _Row("wasm box", _NETWORK_ERRORS, _no_network),
     _Row("wasm box", r"AttributeError: 'dict' object has no attribute '(?P<name>\w+)'", _of_dict),
+    _Row("wasm box", rf"AttributeError: 'str' object has no attribute '(?P<name>{_OF_PATHS})'", _of_path),
+    _Row("wasm box", r"TypeError: unsupported operand type\(s\) for /: 'str' and 'str'", _of_path, r"/\s*[fr]*[\"']"),
+    _Row("wasm box", _NO_TEXT_INDEX, _of_messages, _ASKS_MESSAGE),
+    _Row("wasm box", r"AttributeError: 'str' object has no attribute 'get'", _of_messages, _ASKS_MESSAGE),
     _Row("wasm box", r"AttributeError: 'str' object has no attribute '(?:get|items|keys|values)'", _of_text),
-    _Row("wasm box", r"TypeError: string indices must be integers, not 'str'", _of_text),
+    _Row("wasm box", _NO_TEXT_INDEX, _of_text),
     _Row(
         "wasm box",
         r"AttributeError: 'list' object has no attribute '(?:lower|upper|casefold|r?split|[lr]?strip|replace|title|"

@@ -85,7 +85,9 @@ def test_a_script_that_leaves_a_trace_finds_none(room: Room, script: Hostile) ->
     program = room.load(script.source, Limits(load_timeout=PATIENT))
     found = room.run(program, [CLEAN] * 6, LIMITS.model_copy(update={"timeout": PATIENT, "load_timeout": PATIENT}))
     for _ in range(3):
-        found += room.run(program, [CLEAN], LIMITS.model_copy(update={"timeout": PATIENT, "load_timeout": PATIENT}), "batch")
+        found += room.run(
+            program, [CLEAN], LIMITS.model_copy(update={"timeout": PATIENT, "load_timeout": PATIENT}), "batch"
+        )
     for execution in found:
         judge(script.ending, execution.model_dump(), PATIENT)
     assert len({(one.status, str(one.value)) for one in found}) == 1, found

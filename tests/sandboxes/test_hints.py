@@ -363,6 +363,19 @@ def test_programs_of_the_machine_are_not_there(kind: str, text: str) -> None:
         ([{"name": "a"}], "output[0].name", 'read `["name"]` of it, or make it one that has'),
         ('{"total": 1}', 'output["total"]', "a text stands where the script reads an object: read it by json.loads"),
         ("a", 'output.get("total")', "if it is a column that holds JSON, give "),
+        (
+            "a",
+            'output[0]["content"]',
+            "a text stands where the script reads a conversation: it needs a list of messages",
+        ),
+        ("a", 'output.get("total")', "`output` is a text in this row; a text stands where"),
+        (["a"], "output.lower()", "`output` is a list in this row; a list stands where"),
+        (None, "output.lower()", "`output` is None in this row, which has nothing for it: return None for a row"),
+        (1, "output[0]", "`output` is a number in this row"),
+        ("a", "output.is_dir()", "`output` is a text where the script reads a pathlib.Path, and a row holds text"),
+        ("a", "[x for x in output.rglob('*')]", "or put what they hold into a column"),
+        ("a", "output.stem", 'give each with SandboxConfig(files={"NAME": "PATH"})'),
+        ("a", "output / 'a.csv'", "a value is a text where the script reads a pathlib.Path"),
         (["a"], "output.lower()", "a list stands where the script works with a text: if its parts are answers"),
         (["a"], "__import__('re').findall('a', output)", "for the first one alone give "),
         ("a", "xrange(3)", "this is Python 2's: the script runs in Python 3"),
@@ -391,6 +404,45 @@ def test_an_error_that_names_a_variable_of_the_environment_says_how_to_pass_it(t
     assert next_step(Failure("ValueError", text), Place("box", env=("MY_ENDPOINT",))) is None
 
 
+CLIENTS = [
+    (
+        "TypeError",
+        "Could not resolve authentication method. Expected either api_key or admin_api_key",
+        "openai",
+        "OPENAI",
+    ),
+    ("TypeError", '"Could not resolve authentication method. Expected either api_key or auth_token"', "", "ANTHROPIC"),
+    ("TypeError", '"Could not resolve authentication method. Expected one of api_key"', "anthropic", "ANTHROPIC"),
+    ("ValueError", "Missing key inputs argument! To use the Google AI API, provide (`api_key`)", "", "GEMINI"),
+    ("ValueError", "No API key was provided. Please pass a valid API key.", "google/genai", "GEMINI"),
+    ("AuthenticationError", "litellm.AuthenticationError: OpenAIException - bad", "litellm", "OPENAI"),
+    ("AuthenticationError", "litellm.AuthenticationError: Missing Anthropic API Key", "litellm", "ANTHROPIC"),
+    ("AuthenticationError", "No API key provided.", "openai", "OPENAI"),
+    ("SDKError", "API error occurred: Status 401 Unauthorized", "mistralai", "MISTRAL"),
+    ("UnauthorizedError", "status_code: 401, body: {}", "cohere", "CO"),
+    ("AuthenticationError", "Error code: 401 - {}", "groq", "GROQ"),
+    ("AuthenticationError", "Error code: 401 - {}", "together", "TOGETHER"),
+    ("InternalServerError", "OpenAIException - Missing credentials, or set the `OPENAI_API_KEY`", "litellm", "OPENAI"),
+]
+
+
+@pytest.mark.parametrize(("kind", "text", "package", "name"), CLIENTS)
+def test_a_client_without_a_key_is_told_its_variable(kind: str, text: str, package: str, name: str) -> None:
+    trace = f'  File "/x/site-packages/{package}/_client.py", line 3, in create\n    raise' if package else ""
+    failure = Failure(kind, text, trace)
+    with speaking("options"):
+        way = f"--env {name}_API_KEY and --allow-network, for what it calls with that"
+        assert next_step(failure, BOX) == f"a script sees none of your variables; name it: {way}"
+        assert next_step(failure, WASM) == f"a script sees none of your variables; choose --sandbox process with {way}"
+        assert next_step(failure, Place("box", env=(f"{name}_API_KEY",))) is None
+        other = next_step(Failure("ValueError", "API key is missing"), BOX)
+        assert (
+            other
+            == "a script sees none of your variables; name it: --env NAME and --allow-network, for what it "
+            + ("calls with that")
+        )
+
+
 def test_an_error_of_the_scripts_own_gets_no_step() -> None:
     own = (
         Failure("KeyError", "'OPENAI_API_KEY_'", 'File "evaluator.py", line 3, in evaluate'),
@@ -401,6 +453,8 @@ def test_an_error_of_the_scripts_own_gets_no_step() -> None:
         Failure("TypeError", "unsupported operand type(s) for +: 'NoneType' and 'int'", "x = row.get('a')"),
         Failure("IndexError", "list index out of range", "rows[1]"),
         Failure("IndexError", "3", "mine[3]"),
+        Failure("TypeError", "unsupported operand type(s) for /: 'str' and 'str'", '  File "e.py", line 1\n    a / b'),
+        Failure("AttributeError", "'NoneType' object has no attribute 'group'", "    re.match(a, b).group()"),
         Failure("EOFError", "Ran out of input", "pickle.load(file)"),
         Failure("PermissionError", "[Errno 1] my own words", "evaluate"),
     )

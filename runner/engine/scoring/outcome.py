@@ -20,6 +20,7 @@ from runner.engine.scoring.normalize import (
 from runner.inputs.evaluators.python.at_load import main_hint
 from runner.inputs.evaluators.python.beside import next_step
 from runner.inputs.evaluators.python.returns import tuple_step
+from runner.inputs.evaluators.python.value_words import value_words
 from sandboxes.base import Call, Execution, ScriptError, Status
 from sandboxes.words.wording import Setting
 
@@ -211,6 +212,8 @@ def error_text(
         text += _line_in(error.traceback, evaluator.files)
     text = text or _line(error.type)
     hint = hint or next_step(error, evaluator, packages)
+    if status == "error" and evaluator.language == "python":
+        hint = value_words(error, evaluator, hint)
     if status == "no_result" and "cannot hold (tuple)" in text:
         hint = tuple_step(evaluator)
     if status == "no_result" and "(dict): its keys must be text" in text:

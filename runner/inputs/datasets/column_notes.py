@@ -23,6 +23,7 @@ def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[
     """Return what there is to say where a script's reference is left to its default, and a column looks like it."""
     notes = [*_key_notes(cases, evaluator, binding), *_unknown_notes(cases, evaluator, binding)]
     notes += [*_absent_notes(cases, evaluator, binding), *_helper_notes(cases, evaluator, binding)]
+    notes += [*_chat_notes(cases, evaluator, binding), *_store_notes(cases, evaluator, binding)]
     optional = binding.optional
     mapped = {*binding.mapping.paths, *binding.mapping.literals}
     if not optional or evaluator.is_inline:
@@ -145,6 +146,42 @@ def _absent_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Itera
             f"the script reads {list_names([first])} of {list_names([word])}, which has none in the first rows, and "
             f"goes on without; it has {list_names(free, 6)}; if one is meant, give "
             f"{Setting('mapping.paths', {f'{word}.{first}': 'COLUMN'})}"
+        )
+
+
+def _chat_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
+    """That a reward of TRL's reads messages where rows hold texts, which it gets as such."""
+    if evaluator.dialect != "trl" or '"content"' not in evaluator.source.replace("'", '"'):
+        return
+    from runner.inputs.evaluators.foreign.dialects.trl import chats
+
+    case = cases.look(0)
+    try:
+        values = {} if case is None or case.broken else binding.arguments(case)[1]
+    except MappingError:
+        return
+    for name in chats(evaluator):
+        word, role = {"completions": ("output", "assistant"), "prompts": ("input", "user")}[name]
+        if isinstance(values.get(word), str) and name in evaluator.source:
+            yield (
+                f'{evaluator.entry} reads messages, as of `{name}[0][0]["content"]`, and the {name[:-1]} of the first '
+                f"row is a text: each text is given as TRL's conversational data have it, "
+                f'`[{{"role": "{role}", "content": …}}]`'
+            )
+
+
+def _store_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
+    """That a scorer of Inspect's reads what a solver left in the sample's store, and no column has it."""
+    if evaluator.dialect != "inspect" or "store" not in evaluator.source or "store" in binding.mapping.paths:
+        return
+    from runner.inputs.evaluators.foreign.dialects.inspect import store_read
+
+    columns = look(cases, [{"store"}])[0]
+    if "store" not in columns and (read := store_read(evaluator, columns)):
+        yield (
+            f"the scorer reads a sample's store, by `{read}`, which no column holds, so it gets what an empty store "
+            "gives; samples of an Inspect log have a column `store`; if another one is meant, give "
+            f"{Setting('mapping.paths', {'store': 'COLUMN'})}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from .frame import TYPE_CHECKING, find_function, invalid, is_async, refuse, words
+from .frame import TYPE_CHECKING, find_function, invalid, is_async, parameters, refuse, words
 from .vendor import FactoryCache, by_name, case_words, open_script, plain, row_arguments, text, text_or_none, waiting
 
 if TYPE_CHECKING:
@@ -22,30 +22,51 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
     from inspect_ai.solver import TaskState
 
     number, chats = value_to_float(), ".messages" in source
+    takes_store = hasattr(factory, "__code__") and "store" in parameters(factory)[0]
     quiet()
     refuse_model()
 
     async def call(**row: Any) -> Any:
         question, target = text_or_none(row, "input") or "", target_of(row.get("reference"))
-        output = ModelOutput.from_content("evalcell", text_or_none(row, "output") or "")
+        output = row.get("output")
+        if isinstance(output, dict) and {"choices", "completion"} <= output.keys():  # as samples of a log have it
+            output = ModelOutput.model_validate(output)
+        else:
+            output = ModelOutput.from_content("evalcell", text_or_none(row, "output") or "")
         columns = dict(row.get("metadata") or {})
         chat, choices = columns.get("messages") if chats else None, columns.get("choices")
+        given = row_arguments(row)
+        left = columns.get("store") if takes_store else given.pop("store", columns.get("store"))
         state = TaskState(
             model="evalcell",
             sample_id=1,
             epoch=1,
             input=question,
-            messages=messages_of(chat) or [ChatMessageUser(content=question), output.message],
+            messages=messages_of(chat) or [ChatMessageUser(content=question), *(one.message for one in output.choices)],
             target=Target(target),
             output=output,
             metadata=columns,
-            store=columns,  # what a solver keeps for a scorer is a column here
+            store={**columns, **object_of(left)},  # what a solver keeps for a scorer is a column here
             choices=choices if isinstance(choices, list) and all(isinstance(one, str) for one in choices) else None,
         )
-        made = scorer(row_arguments(row), case_words(row, target="reference"))
+        with contextlib.suppress(ImportError):  # so that `store()` and `store_as()` are this sample's
+            from inspect_ai.util._store import init_subtask_store
+
+            init_subtask_store(state.store)
+        made = scorer(given, case_words(row, target="reference"))
         return result(await made(state, Target(target)), number)
 
     return waiting(call)
+
+
+def object_of(value: Any) -> dict[str, Any]:
+    """Return a column that holds an object, or the JSON of one; an empty one for anything else."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        import json
+
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    return value if isinstance(value, dict) else {}
 
 
 def messages_of(chat: Any) -> list[Any]:

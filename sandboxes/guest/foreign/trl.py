@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+
 from .frame import TYPE_CHECKING, abstention, below, find_function, invalid, load, parameters, words
 
 if TYPE_CHECKING:
@@ -13,8 +16,8 @@ _TRAINER = ("trainer_state", "log_extra", "log_metric")
 """What a trainer gives beside the rows; there is none."""
 
 
-def wrap(source: str, entry: str) -> Callable[..., Any]:
-    """Return the function that takes the words of several rows."""
+def wrap(source: str, entry: str, chats: list[str]) -> Callable[..., Any]:
+    """Return the function that takes the words of several rows; `chats` are those that it reads as messages."""
     function = find_function(load(source), entry)
     called = f"{entry}()" if isinstance(function, type) else entry
     function = function() if isinstance(function, type) else function
@@ -31,6 +34,10 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
             found["completion_ids"] = [None] * len(rows)
         found |= {name: None for name in _TRAINER if name in wanted}
         prompts, completions = [row.get("input") for row in rows], [row.get("output") for row in rows]
+        if "prompts" in chats:
+            prompts = [_chat(one, "user") for one in prompts]
+        if "completions" in chats:
+            completions = [_chat(one, "assistant") for one in completions]
         return {**found, **settings, "prompts": prompts, "completions": completions}
 
     def call(rows: list[dict[str, Any]]) -> Any:
@@ -57,6 +64,18 @@ def wrap(source: str, entry: str) -> Callable[..., Any]:
         return {"alone": True}
 
     return call
+
+
+def _chat(value: Any, role: str) -> Any:
+    """A text as the messages that it is in TRL's conversational data, or is the JSON of."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(value)
+            if isinstance(found, list) and found and all(isinstance(one, dict) and "content" in one for one in found):
+                return found
+    return [{"role": role, "content": value}]
 
 
 def _of_one(called: str, own: dict[str, bool]) -> str:

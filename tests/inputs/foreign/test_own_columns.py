@@ -16,7 +16,7 @@ from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.mapping import bind
-from tests.inputs.foreign.vendors.own_columns import SOURCES
+from tests.inputs.foreign.vendors.own_columns import SCORERS, SOURCES, STORES
 
 PROMPTFOO = {
     "python": """
@@ -309,3 +309,25 @@ def get_assert(output, context):
         runner.evaluate(evaluator, [ROW])
     mapping = InputMapping(literals={"providerResponse": None})
     assert runner.evaluate(evaluator, [ROW], mapping=mapping).results[0].score == 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "read", "columns"),
+    [
+        ("by_model", "store_as(Calls)", {"Calls:calls": ["x"]}),
+        ("by_key", 'store().get("seen")', {"seen": "x"}),
+        ("stored", 'state.store.get("calls")', {"calls": []}),
+    ],
+)
+def test_a_store_that_no_column_holds_is_said(entry: str, read: str, columns: dict[str, Any]) -> None:
+    source = SCORERS if entry == "stored" else STORES
+    evaluator, whole = parse_evaluator(source, "script", entry=entry), ROW | {"wanted": "a"}
+
+    def notes(row: dict[str, Any], mapping: InputMapping | None = None) -> list[str]:
+        return column_notes.default_notes(Lookahead(cases_from_rows([row])), evaluator, bind(evaluator, mapping))
+
+    (note,) = notes(whole | {"kept": {}})
+    assert f"the scorer reads a sample's store, by `{read}`, which no column holds" in note
+    assert 'InputMapping(paths={"store": "COLUMN"})' in note
+    assert not notes(whole | {"kept": {}}, InputMapping(paths={"store": "kept"}))
+    assert not notes(whole | {"store": {}}) + notes(whole | columns)

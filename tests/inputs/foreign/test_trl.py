@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import pytest
 import runner
 from runner.core.errors import ColumnsError
 from runner.core.types import InputMapping
+from runner.inputs.datasets.column_notes import default_notes
+from runner.inputs.datasets.peekable_cases import Lookahead
+from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.mapping import bind
 from tests.inputs.foreign.published import Published, check
 
 TRL = [
@@ -34,8 +39,8 @@ TRL = [
         "TRL's docs, completions that are messages",
         "def reward(completions, **kwargs):\n    contents = [completion[0]['content'] for completion in completions]\n"
         "    return [float(content == '4') for content in contents]\n",
-        [(None, 1.0), "raised"],
-        rows=[{"output": [{"role": "assistant", "content": "4"}]}, {"output": "4"}],
+        [(None, 1.0), (None, 1.0), (None, 0.0)],
+        rows=[{"output": one} for one in ([{"role": "assistant", "content": "4"}], "4", "5")],
     ),
     Published(
         "a batch is called once, and its rows see each other",
@@ -235,3 +240,75 @@ def test_a_number_for_several_completions_is_told_with_the_line_that_scores_one(
     assert all(one.error is not None and f"add `{line}` to the script" in one.error.message for one in results)
     scored = runner.evaluate(parse_evaluator(f"{source}\n\n{line}\n", "reward"), ANSWERS).results
     assert [one.score for one in scored] == SAME
+
+
+READS = {
+    "each": "    texts = [c[0]['content'] for c in completions]\n",
+    "zip": "    texts = []\n    for c, a in zip(completions, answer):\n        texts.append(c[-1].get('content'))\n",
+    "enumerate": "    texts = [c[0]['content'] for n, c in enumerate(completions)]\n",
+    "index": "    texts = [completions[n][0]['content'] for n in range(len(completions))]\n",
+    "name": "    texts = []\n    for c in completions:\n        last = c[-1]\n        texts.append(last['content'])\n",
+    "joined": "    texts = [''.join(m['content'] for m in c if m['role'] == 'assistant') for c in completions]\n",
+    "helper": "    texts = [text_of(c) for c in completions]\n",
+    "helper of all": "    texts = texts_of(items=completions)\n",
+    "map": "    texts = list(map(text_of, completions))\n",
+    "lambda": "    texts = list(map(lambda c: c[0]['content'], completions))\n",
+    "nested": "    def text(c):\n        return c[0]['content']\n    texts = [text(c) for c in completions]\n",
+    "named lambda": "    text = lambda c: c[0]['content']\n    texts = [text(c) for c in completions]\n",
+    "declared": "    texts = [operator.itemgetter('content')(*c) for c in completions]\n",
+    "hidden": "    texts = []\n    for c in completions:\n        try:\n            texts.append(c[0]['content'])\n"
+    "        except Exception:\n            texts.append('')\n",
+}
+HELPERS = (
+    "def text_of(c):\n    return c[0]['content']\n\n\n"
+    "def texts_of(items):\n    return [text_of(i) for i in items]\n\n\n"
+)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_reward_that_reads_messages_gets_texts_as_messages(read: str) -> None:
+    declared = "completions: list[list[dict[str, str]]]" if read == "declared" else "completions"
+    source = f"import operator\n\n\n{HELPERS}def reward({declared}, answer, **kwargs):\n{READS[read]}"
+    source += "    return [float(t == a) for t, a in zip(texts, answer)]\n"
+    assert scores(source) == SAME
+    chats = [{**row, "output": [{"role": "assistant", "content": row["output"]}]} for row in ANSWERS]
+    assert scores(source, rows=chats) == SAME
+    assert scores(source, rows=[{**row, "output": json.dumps(row["output"])} for row in chats]) == SAME
+
+
+def test_a_class_and_prompts_may_read_messages_too() -> None:
+    source = (
+        "class Reward:\n    def text(self, c):\n        return c[0]['content']\n\n"
+        "    def __call__(self, prompts, completions, answer, **kwargs):\n"
+        "        assert prompts[0][-1] == {'role': 'user', 'content': 'q'}\n"
+        "        return [float(self.text(c) == a) for c, a in zip(completions, answer)]\n"
+    )
+    assert scores(source) == SAME
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c[0]['content'] if isinstance(c, list) else c",
+        "c if isinstance(completions[0], str) else c[0]['content']",
+        "c",
+    ],
+)
+def test_a_reward_that_takes_texts_gets_texts(text: str) -> None:
+    source = f"def reward(completions, **kwargs):\n    return [float(({text}) == '1') for c in completions]\n"
+    assert scores(source) == [1.0, 0.0, 0.0]
+
+
+def test_texts_that_are_given_as_messages_are_noted() -> None:
+    source = "def reward(completions, **kwargs):\n    return [float(len(c[0]['content'])) for c in completions]\n"
+    evaluator = parse_evaluator(source, "reward")
+
+    def notes(row: dict[str, Any]) -> list[str]:
+        return default_notes(Lookahead(cases_from_rows([row])), evaluator, bind(evaluator))
+
+    (note,) = notes(ANSWERS[0])
+    assert note == (
+        'reward reads messages, as of `completions[0][0]["content"]`, and the completion of the first row is a text: '
+        'each text is given as TRL\'s conversational data have it, `[{"role": "assistant", "content": …}]`'
+    )
+    assert notes({**ANSWERS[0], "output": [{"role": "assistant", "content": "1"}]}) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -147,3 +148,57 @@ def test_what_a_solver_leaves_for_a_scorer_is_a_column() -> None:
     ]
     assert found("called", [row | {"messages": chat}, row]) == [(1, "['add'] {'a': 1}"), (0, "[] []")]
     assert [score for score, _ in found("chosen", [row | {"choices": [one, "5"]} for one in "47"])] == [1, 0]
+
+
+STORES = """from inspect_ai.scorer import Score, accuracy, scorer
+from inspect_ai.util import StoreModel, store, store_as
+from pydantic import Field
+
+
+class Calls(StoreModel):
+    calls: list[str] = Field(default_factory=list)
+
+
+@scorer(metrics=[accuracy()])
+def by_model():
+    async def score(state, target):
+        calls = store_as(Calls).calls
+        store_as(Calls).calls = [*calls, "more"]
+        return Score(value=target.text in calls, explanation=",".join(state.store_as(Calls).calls))
+    return score
+
+
+@scorer(metrics=[accuracy()])
+def by_key():
+    async def score(state, target):
+        return Score(value=store().get("seen", "") == target.text, explanation=str(state.store.get("seen", "")))
+    return score
+
+
+@scorer(metrics=[accuracy()])
+def by_text():
+    async def score(state, target):
+        return Score(value=state.output.completion == target.text, explanation=state.output.stop_reason)
+    return score
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_sample_of_an_inspect_log_has_its_store_and_output() -> None:
+    kept: list[Any] = [{"Calls:calls": [one], "seen": one} for one in "xy"]
+    kept.append({"Calls:instance": None})
+
+    def found(entry: str, column: str = "store", as_text: bool = False) -> list[Any]:
+        stores = [json.dumps(one) if as_text else one for one in kept]
+        rows = [{"input": "q", "output": "a", "target": "x", column: one} for one in stores]
+        mapping = None if column == "store" else InputMapping(paths={"store": column})
+        results = runner.evaluate(parse_evaluator(STORES, "script", entry=entry), rows, mapping=mapping).results
+        return [(one.score, one.explanation) for one in results]
+
+    by_model = [(1, "x,more"), (0, "y,more"), (0, "more")]
+    assert [found("by_model"), found("by_model", as_text=True), found("by_model", "kept")] == [by_model] * 3
+    assert found("by_key") == [(1, "x"), (0, "y"), (0, "")]
+    choice = {"message": {"role": "assistant", "content": "x"}, "stop_reason": "max_tokens"}
+    row = {"input": "q", "target": "x", "output": {"model": "m", "choices": [choice], "completion": "x"}}
+    (result,) = runner.evaluate(parse_evaluator(STORES, "script", entry="by_text"), [row]).results
+    assert (result.score, result.explanation) == (1, "max_tokens")

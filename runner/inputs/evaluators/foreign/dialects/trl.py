@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from runner.core.types import Parameter
+from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.column import BY_NAME
 from runner.inputs.evaluators.foreign.guest import program
+from runner.inputs.evaluators.foreign.messages import reads_messages
 from runner.inputs.evaluators.foreign.module import (
     ModuleFunction,
     ScriptModule,
     callable_methods,
     only,
+    read_python,
     refuse_arguments,
 )
 from runner.inputs.evaluators.foreign.reads import keywords, uses
@@ -71,12 +73,24 @@ def _parameters(module: ScriptModule, function: ModuleFunction) -> Iterator[Para
             yield Parameter(name=name, required=required, columns=columns)
 
 
+def chats(evaluator: Evaluator) -> list[str]:
+    """
+    Return what of `completions` and `prompts` a reward gets as messages, although rows may hold texts.
+
+    A dataset of TRL's is conversational as a whole, so that prompts are messages where completions are.
+    """
+    module, entry = read_python(evaluator.source, evaluator.name), evaluator.entry or ""
+    if reads_messages(module, entry, "completions"):
+        return ["completions", "prompts"]
+    return ["prompts"] if reads_messages(module, entry, "prompts") else []
+
+
 DIALECT = ForeignDialect(
     name="trl",
     title="a reward function of TRL",
-    version=4,
+    version=5,
     read=_read,
-    program=lambda evaluator: program("trl", evaluator),
+    program=lambda evaluator: program("trl", evaluator, chats=chats(evaluator)),
     marks="one takes `completions`, a list",
     arguments={
         "output": "completions",

@@ -165,6 +165,7 @@ def test_the_commands_on_templates_work(here: Path) -> None:
     page = "docs/templates.md"
     Path("data.jsonl").write_text('{"output": "spam", "reference": "spam"}\n{"output": "ham", "reference": "spam"}\n')
     Path("data.csv").write_text("output,reference\nspam,spam\nham,spam\n")
+    Path("answers.jsonl").write_text('{"output": "It is {\\"a\\": 1}.", "reference": {"a": 1}}\n')
     lines = [line for block in blocks(page) if not block.language for line in block.text.splitlines()]
     commands = [line.partition("  #")[0] for line in lines if line.startswith("evalcell ") and "--file" not in line]
     assert len(commands) > 8  # those with --file: tests/templates/test_scikit_learn.py

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.packages.lock_text import MAX_CHARS, MAX_PACKAGES, Lock
-from sandboxes.packages.npm.lock import read_npm_lock
+from sandboxes.packages.npm.lock import is_npm_lock, read_npm_lock
 
 _STEP = "use a lock file as evalcell saved it, unchanged"
 
@@ -36,7 +36,7 @@ def read_lock(text: str, where: str) -> Lock:
     `name==version --hash=sha256:…`: with addresses, options or packages without hashes the file would decide where
     code comes from.
     """
-    if text.lstrip().startswith("{"):
+    if is_npm_lock(text):
         return read_npm_lock(text, where)
     if len(text) > MAX_CHARS:
         raise UnsupportedConfigError(f"{where}: too large for a lock (over {MAX_CHARS >> 20} MB); {_STEP}")

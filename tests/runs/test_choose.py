@@ -182,10 +182,8 @@ def test_without_the_deno_sandbox_it_says_what_to_install(monkeypatch: pytest.Mo
         choose(evaluator)
 
 
-def test_what_no_sandbox_has_is_refused() -> None:
-    message = (
-        r"no sandbox here has all that is asked \(TypeScript, packages asked for \(zod\)\); `evalcell sandboxes` shows"
-    )
+def test_a_package_of_python_is_none_of_typescript() -> None:
+    message = "the package zod is one of Python's, and the script is TypeScript; write npm:zod if npm's is meant"
     with pytest.raises(UnsupportedConfigError, match=message):
         choose(typescript(), SandboxConfig(packages=("zod",)))
 

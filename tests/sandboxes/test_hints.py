@@ -359,7 +359,6 @@ def test_programs_of_the_machine_are_not_there(kind: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "read", "step"),
     [
-        ({"total": 1}, "output.total", 'an object of a row is a dict, which has no attributes: read `["total"]` of it'),
         ([{"name": "a"}], "output[0].name", 'read `["name"]` of it, or make it one that has'),
         ('{"total": 1}', 'output["total"]', "a text stands where the script reads an object: read it by json.loads"),
         ("a", 'output.get("total")', "if it is a column that holds JSON, give "),

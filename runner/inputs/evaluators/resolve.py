@@ -209,7 +209,8 @@ def _refuse_undeclared(evaluator: Evaluator, packages: Sequence[str], lock: str 
 
         packages = [*packages, *(f"npm:{one}" for one, _ in read_lock(lock, "the lock").packages)]
     has_header = header_block(evaluator.source, evaluator.language) is not None
-    refuse_undeclared(evaluator.source, evaluator.files, name, packages, evaluator.packages if has_header else None)
+    where = name.removesuffix(f":{evaluator.asked_entry}")
+    refuse_undeclared(evaluator.source, evaluator.files, where, packages, evaluator.packages if has_header else None)
 
 
 def _config(wanted: str | SandboxConfig | None) -> SandboxConfig:

@@ -52,14 +52,14 @@ def guarded_imports(tree: ast.Module) -> Iterator[GuardedImport]:
 
 def missing_guarded(evaluator: Evaluator, packages: Sequence[str]) -> Iterator[tuple[GuardedImport, str]]:
     """Yield those that neither the packages nor the script's folder have, each with the package that brings it."""
-    from sandboxes.packages import which_package
-
     if "import" not in evaluator.source or not any(one in evaluator.source for one in ("except", *_FINDS)):
         return
     there = {_plain(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in packages}
     beside = {*own_modules(evaluator.files), *evaluator.beside}
     tree = parse(evaluator.source, evaluator.name)
     for one in guarded_imports(tree):
+        from sandboxes.packages import which_package  # here: few scripts do without a module
+
         top = one.module.partition(".")[0]
         package = which_package(one.module)
         names = {_plain(name.partition("[")[0]) for name in (top, package)}

@@ -18,8 +18,8 @@ _TEXT = re.compile(r"[^\x00-\x1f\x7f:]{1,500}|npm:[^\x00-\x1f\x7f:]{1,500}")
 
 
 def is_npm_lock(text: str) -> bool:
-    """Say whether a lock's text is one of npm's packages: an object of several lines."""
-    return bool(re.match(r"\s*\{\s*\n", text))
+    """Say whether a lock's text is one of npm's packages: an object, and not one a line."""
+    return text.lstrip().startswith("{") and not re.match(r"[^\n]*\}\s*\n\s*\{", text.lstrip())
 
 
 def read_npm_lock(text: str, where: str) -> Lock:

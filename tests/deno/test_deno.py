@@ -33,7 +33,7 @@ def test_without_deno_the_message_says_what_to_install() -> None:
 
 def test_a_config_is_checked_without_deno(no_package: None) -> None:
     create(SandboxConfig(backend="deno"))
-    with pytest.raises(UnsupportedConfigError, match="deno sandbox has no packages"):
+    with pytest.raises(UnsupportedConfigError, match="write 'npm:numpy' if npm"):
         create(SandboxConfig(backend="deno", packages=("numpy",)))
 
 

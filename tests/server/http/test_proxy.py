@@ -334,6 +334,7 @@ def test_a_page_below_a_path_does_all_that_it_does(browser: Any, tmp_path: Path)
             drop(page, rows(50), "Answers.jsonl")
             page.wait_for_url(f"{site}/datasets/answers")
             page.locator("#dataset-tried article.tried").nth(4).wait_for()
+            page.locator("#dataset-suggested p").first.wait_for()  # what is asked for as a page is left may be said
             drop(page, SCRIPT, "Same Fields.py")
             page.wait_for_url(f"{site}/evaluators/new**")
             page.locator("select[name=dataset]").select_option("answers")

@@ -48,7 +48,7 @@ def test_a_run_is_judged_by_an_earlier_one(us: Client, script: Path, tmp_path: P
 
 
 def test_a_baseline_is_a_finished_run_and_no_path(us: Client, script: Path, tmp_path: Path) -> None:
-    name = us.add_dataset(rows(tmp_path / "rows.csv", 20)).name
+    name = us.add_dataset(rows(tmp_path / "unbased.csv", 20)).name
     us.add(script, name="unbased")
     for wrong in ("/etc/passwd", str(tmp_path), "nothing"):
         with pytest.raises(InputError, match="the store has no run"):

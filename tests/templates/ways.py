@@ -18,7 +18,8 @@ from runner.runs.examples.load import Example, for_language, read_examples
 from sandboxes import Sandbox, SandboxConfig, SandboxUnavailableError, backends, create, find
 from sandboxes.base import Language
 
-BACKENDS = tuple(b.name for b in backends().values() if not b.hidden)
+# Containers run where they are named: no registry may be reached, and their image not be here.
+BACKENDS = tuple(b.name for b in backends().values() if not b.hidden and not b.by_name)
 
 
 class Way(NamedTuple):

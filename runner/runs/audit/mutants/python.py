@@ -28,19 +28,16 @@ _ANCHORS = re.compile(r"\A(?:\^|\\A)|(?:\$|\\Z)\Z")
 
 def python_edits(source: str) -> Iterator[Edit]:
     """Yield each change of a script. Raises SyntaxError, ValueError and RecursionError for what is no Python."""
-    yield from _Reader(source).statements(ast.parse(source).body)
+    tree = ast.parse(source)
+    yield from _Reader(source, tree).statements(tree.body)
 
 
 class _Reader:
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, tree: ast.Module) -> None:
         self._starts = [0]
         for line in source.encode().splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
-        self._own = {
-            node.name
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        }
+        self._own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
     def _edit(self, node: ast.expr | ast.stmt, text: str, change: str) -> Edit:
         assert node.end_lineno is not None

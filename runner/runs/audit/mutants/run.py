@@ -12,6 +12,7 @@ from runner.core.errors import MappingError
 from runner.core.types import Case, Evaluator, Result, Score
 from runner.engine.local import score
 from runner.engine.request import PreparedRun
+from runner.engine.scoring.diff import TOLERANCE
 from runner.engine.scoring.gates import figure
 from runner.inputs.evaluators.call_inputs import Fill
 from runner.inputs.evaluators.column import BY_NAME
@@ -20,7 +21,7 @@ from runner.runs.audit.mutants.types import Edit, Mutant, apply_edit
 from runner.runs.audit.types import Gap, MutantScore
 from runner.runs.examples.check import compare_result, fill_example
 from runner.runs.examples.load import Example, for_language
-from sandboxes.base import Limits, Sandbox
+from sandboxes.base import Sandbox
 from sandboxes.host.cores import cores
 
 MUTANTS = 100
@@ -30,7 +31,6 @@ _ROWS = 300
 _SLOWER = 20
 """A mutant may take so many times as long as the script, and at least so many seconds:"""
 _SECONDS = 2.0
-EQUAL = 1e-9
 Fate: TypeAlias = Literal["killed", "silent", "broken"] | dict[int, Result]
 """What became of a mutant; a gap is the results of the rows that it changes, by their place."""
 
@@ -146,10 +146,11 @@ class MutantTrial:
     async def _score(
         self, evaluator: Evaluator, cases: Sequence[Any], opened: Sandbox, mapping: Any = None
     ) -> AsyncGenerator[tuple[Any, Result], None]:
-        limits: Limits = self._limits
         results = score(
-            *(evaluator, cases, opened),
-            limits=limits,
+            evaluator,
+            cases,
+            opened,
+            limits=self._limits,
             mapping=self._fill if mapping is None else mapping,
             seed=self._run.request.seed,
             broker=opened.broker,
@@ -198,7 +199,7 @@ def same_result(one: Result, other: Result) -> bool:
 
 
 def _near(one: float | None, other: float | None) -> bool:
-    return one == other if one is None or other is None else abs(one - other) <= EQUAL * max(1.0, abs(one))
+    return one == other if one is None or other is None else abs(one - other) <= TOLERANCE * max(1.0, abs(one))
 
 
 def choose_witnesses(gaps: Sequence[Collection[int]], rows: Sequence[RowResult]) -> list[int]:

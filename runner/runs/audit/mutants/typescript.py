@@ -47,15 +47,14 @@ def typescript_edits(source: str) -> Iterator[Edit]:
 class _Reader:
     def __init__(self, root: Node, data: bytes) -> None:
         self._root, self._data = root, data
-        self._own = {self._text(name) for name in self._names(root)}
+        self._own = {
+            self._text(name)
+            for node in self._nodes()
+            if node.type in FUNCTIONS and (name := node.child_by_field_name("name")) is not None
+        }
 
     def _text(self, node: Node) -> str:
         return self._data[node.start_byte : node.end_byte].decode()
-
-    def _names(self, node: Node) -> Iterator[Node]:
-        for one in self._nodes():
-            if one.type in FUNCTIONS and (name := one.child_by_field_name("name")) is not None:
-                yield name
 
     def _nodes(self) -> Iterator[Node]:
         waiting = [self._root]

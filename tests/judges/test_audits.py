@@ -28,7 +28,10 @@ def test_a_judge_is_asked_for_few_rows_and_a_record_answers_again(tmp_path: Path
         url = host_of(judge)
         live = audit(script, ROWS, judges=JudgeSettings(judge=(url,), record=str(record)))
         asked = len(judge.requests)
+        mutated = audit(script, ROWS, mutants=2, judges=JudgeSettings(judge=(url,)))
     assert (live.rows, live.of, live.mutants) == (5, 12, None)
+    assert mutated.mutants is not None
+    assert mutated.mutants.tried == 2
     assert 0 < asked <= live.calls == live.planted
     assert "wrong.empty" in {check.id for check in live.findings}
     apart = next(check for check in live.checks if check.id == "repeats")

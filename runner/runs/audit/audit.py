@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from runner.core.errors import ExamplesError, InputError
+from runner.core.errors import ExamplesError, InputError, PathError
 from runner.core.settings import JudgeSettings
 from runner.core.text import describe, list_names, printable, rows_of, suggestion
 from runner.core.types import Case, Result, config_of
@@ -114,7 +114,7 @@ class EvaluatorAudit:
         assert binding is not None
         self._output, self._reference = (_place(binding, role) for role in ("output", "reference"))
         self._named = frozenset(binding.own_columns)
-        self._compares = binding.columns is None or _column(self._reference) in binding.columns
+        self._compares = binding.columns is None or self._reference.column in binding.columns
         self._may_compare = binding.columns is None
         """It is given whole rows, of which it may read no reference."""
         if not self._compares:
@@ -237,14 +237,11 @@ class EvaluatorAudit:
         """The right answers, with changed columns that no parameter takes by name."""
         found = []
         for row, plant, case in self._planted:
-            keys = [key for key in case.metadata if key not in self._named and not self._uses(key)]
+            keys = case.metadata.keys() - self._named - {self._output.column, self._reference.column}
             if plant.check == "right" and keys:
                 changed = case.metadata | {key: _changed(case.metadata[key]) for key in keys}
                 found.append((row, Plant("metadata", plant.output), case.model_copy(update={"metadata": changed})))
         return found
-
-    def _uses(self, key: str) -> bool:
-        return any(isinstance(one, Column) and one.name == key for one in (self._output, self._reference))
 
     async def score(
         self,
@@ -266,11 +263,10 @@ class EvaluatorAudit:
             self._passes["others"] = await self._scored(self._run, opened, self._changed, progress)
             if self._options.labels is not None:
                 self._people = await self._compare_people(opened, progress)
-            if self._asks:
-                return  # a second answer of a judge costs as much again, and differs
-            self._passes["again"] = await self._scored(self._run, opened, self._planted[::_PART], progress)
+            if not self._asks:  # a second answer of a judge costs as much again, and differs
+                self._passes["again"] = await self._scored(self._run, opened, self._planted[::_PART], progress)
             await self._try_mutants(opened, tried)
-        if self._together is None:
+        if self._asks or self._together is None:
             return
         async with self._together.sandbox as opened:
             backwards = await self._scored(self._together, opened, self._planted[::_PART][::-1], progress)
@@ -311,10 +307,9 @@ class EvaluatorAudit:
 
     async def _try_mutants(self, opened: Sandbox, tried: Callable[[int], None]) -> None:
         first = self._passes["first"]
-        part = PlantScores(first.planted[::_PART], first.config)
         if self._trial is None:
             return
-        if compare_passes("repeats", "", part, self._passes["again"]).status == "found":
+        if next(self._repeats(first)).status == "found":
             self._mutants = MutantScore(why=f"the script's results differ from run to run; try {Setting('seed', 1)}")
             return
         rows = [
@@ -383,7 +378,7 @@ class EvaluatorAudit:
     def _names_reference(self) -> bool:
         """Say whether the script speaks of a reference: one that ignores it is broken then."""
         evaluator = self._run.evaluator
-        words = {*_WORDS, _column(self._reference)}
+        words = filter(None, (*_WORDS, self._reference.column))
         return any(word in text for word in words for text in (evaluator.source, *evaluator.files.values()))
 
     def _repeats(self, first: PlantScores) -> Iterator[Check]:
@@ -453,11 +448,6 @@ def _never_differs(scores: PlantScores) -> bool:
     return len(pairs) >= FEWEST and all(same_result(one.result, other.result) for one, other in pairs)
 
 
-def _column(place: Source) -> str:
-    keys = _keys(place)
-    return str(keys[1] if len(keys) > 1 and keys[0] == "metadata" else keys[0])
-
-
 def _config(run: PreparedRun) -> Any:
     configs = run.evaluator.configs
     return config_of(configs, "") or next(iter(configs.values()), None)
@@ -482,13 +472,11 @@ def _keys(place: Source) -> tuple[str | int, ...]:
 
 
 def _value(case: Case, place: Source) -> Any:
-    value: Any = {"input": case.input, "output": case.output, "reference": case.reference, "metadata": case.metadata}
-    for key in _keys(place):
-        try:
-            value = value[key]
-        except (LookupError, TypeError):
-            return None
-    return value
+    row = {"input": case.input, "output": case.output, "reference": case.reference, "metadata": case.metadata}
+    try:
+        return place.value(row)
+    except PathError:
+        return None
 
 
 def _set(case: Case, place: Source, value: Any) -> Case:

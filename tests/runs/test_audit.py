@@ -52,6 +52,12 @@ def script(folder: Path, body: str, header: str = "") -> Path:
     return path
 
 
+def test_a_report_shows_the_name_of_a_script_as_text(tmp_path: Path) -> None:
+    path = script(tmp_path, "    return float(output == reference)\n").rename(tmp_path / "<i>.py")
+    audit(path, rows(2), mutants=0, report=tmp_path / "r.html")
+    assert "<h1>Audit: &lt;i&gt;</h1>" in (tmp_path / "r.html").read_text()
+
+
 def lab(kind: str, name: str) -> Audit:
     path = GRADERS / kind / f"{name}.py"
     if not path.is_file():

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from xml.etree import ElementTree as xml
 
-from runner.core.text import printable, whole
 from runner.results.reports.files import ReportFiles
 from runner.results.reports.html.page import page_of
+from runner.results.reports.junit import case_of, document, say, with_cases, xml_text
 from runner.results.reports.markup import html, markdown
 from runner.runs.audit.types import Audit
 from runner.runs.audit.words import AuditLine, audit_lines, witness_words
@@ -18,7 +18,7 @@ _LINE = 2_000
 
 def audit_html(audit: Audit) -> str:
     """Return what was found as one page that loads nothing."""
-    return page_of(f"Audit: {audit.evaluator}", lines_html(audit))
+    return page_of(f"Audit: {html(audit.evaluator, 80)}", lines_html(audit))
 
 
 def lines_html(audit: Audit) -> str:
@@ -55,40 +55,23 @@ def audit_markdown(audit: Audit) -> str:
 
 def audit_junit(audit: Audit) -> str:
     """Return a case for each check and gate: a failure for a finding, an error for what could not be judged."""
-    root = xml.Element("testsuites")
-    suite = xml.SubElement(root, "testsuite", {"name": _text(f"audit of {audit.evaluator}"), "time": "0"})
+    name, cases = audit.evaluator, []
     for check in audit.checks:
-        case = xml.SubElement(suite, "testcase", {"classname": _text(audit.evaluator), "name": check.id, "time": "0"})
+        cases.append(case := case_of(name, check.id))
         if check.status == "found":
-            more = "" if check.witness is None else f"\n{witness_words(check)}"
-            _say(case, "failure", check.words, check.words + more)
+            more = "" if check.witness is None else f"; {witness_words(check)}"
+            say(case, "failure", check.status, f"{check.words}{more}")
         elif check.status != "clear":
-            xml.SubElement(case, "skipped", {"message": _text(check.words or check.status)})
+            say(case, "skipped", check.status, check.words or check.status)
     for gate in audit.gates:
-        name = {"classname": _text(audit.evaluator), "name": _text(gate.gate), "time": "0"}
-        case = xml.SubElement(suite, "testcase", name)
+        cases.append(case := case_of(name, gate.gate))
         if gate.verdict != "passed":
-            _say(case, "failure" if gate.verdict == "failed" else "error", gate.reason, gate.reason)
+            say(case, "failure" if gate.verdict == "failed" else "error", gate.verdict, gate.reason)
     if audit.no_verdict is not None:
-        case = xml.SubElement(suite, "testcase", {"classname": _text(audit.evaluator), "name": "verdict", "time": "0"})
-        _say(case, "error", audit.no_verdict, audit.no_verdict)
-    cases = list(suite)
-    counts = {"tests": len(cases)}
-    for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        counts[key] = sum(case.find(tag) is not None for case in cases)
-    for one in (suite, root):
-        for key, count in counts.items():
-            one.set(key, str(count))
-    xml.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{xml.tostring(root, encoding="unicode")}\n'
-
-
-def _say(case: xml.Element, tag: str, message: str, text: str) -> None:
-    xml.SubElement(case, tag, {"message": _text(message), "type": tag}).text = "\n".join(map(_text, text.split("\n")))
-
-
-def _text(text: str) -> str:
-    return whole(printable(text, _LINE))
+        cases.append(case := case_of(name, "verdict"))
+        say(case, "error", "no verdict", audit.no_verdict)
+    suite = xml.Element("testsuite", {"name": xml_text(f"audit of {name}"), "time": "0"})
+    return document([with_cases(suite, cases)])
 
 
 RENDERERS: Mapping[str, Callable[[Audit], str]] = {".html": audit_html, ".md": audit_markdown, ".xml": audit_junit}

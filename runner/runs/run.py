@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, contextmanager, nullcontext, suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -82,15 +82,13 @@ class Run(BaseRun):
         self._kept = stored
         self._folder = next((path for path in files if is_folder(path)), None)
         self._random = prepared.request.stop_when_sure
-        if self._random:
+        if self._random or (verdict_only and (self._gates or any(self._allowed))):
             from runner.runs.early_stop import StopWatch  # here, as below: few runs stop early
 
-            self.watch = StopWatch(prepared.request, prepared.evaluator, self._gates, self.baseline, random=True)
-        elif verdict_only and (self._gates or any(self._allowed)):
-            from runner.runs.early_stop import StopWatch
-
-            with suppress(InputError):  # a gate that arithmetic cannot be sure of
-                self.watch = StopWatch(prepared.request, prepared.evaluator, self._gates, self.baseline, random=False)
+            # Arithmetic cannot be sure of each gate, and nobody asked for that.
+            with nullcontext() if self._random else suppress(InputError):
+                request, evaluator = prepared.request, prepared.evaluator
+                self.watch = StopWatch(request, evaluator, self._gates, self.baseline, random=self._random)
 
     @contextmanager
     def open(self, rows: Rows | None = None, stdin: BinaryIO | None = None) -> Iterator[None]:

@@ -18,7 +18,6 @@ from runner.engine.scoring import overview
 from runner.engine.scoring.gates import figure, gate_words, missing_rows
 from runner.engine.scoring.groups import too_many_words
 from runner.engine.scoring.overview import aggregates, figures
-from runner.engine.scoring.repeat_passes import pass_words
 from runner.engine.scoring.shown_rows import ShownRow, safe
 from runner.engine.scoring.summary import GateResult, Stats, Summary
 
@@ -123,7 +122,7 @@ def summary_view(summary: Summary) -> RenderableType:
         words = f"{summary.repeat:,} of each row; {summary.unstable:,} of {rows_of(summary.rows)} did not repeat"
         style = "yellow" if summary.unstable else "green"
         rows.append(("repeats", text(f"{words} ({summary.unstable_rate:.1%})", style)))
-        rows += [(name, Text(words)) for name, words in pass_words(summary.repeat_passes)]
+        rows += [(name, Text(words)) for name, words in overview.repeat_words(summary)]
     if summary.cached is not None:
         of = summary.rows * summary.repeat
         rows.append(("cached", text(f"{summary.cached:,} of {of:,} scores are of earlier runs")))

@@ -227,6 +227,18 @@ def pass_words(stats: Stats) -> tuple[str, str] | None:
     return f"{stats.pass_rate:.1%}", f"{stats.passed:,}, threshold {figure(stats.threshold)}"
 
 
+def repeat_words(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield pass@k and pass^k, for each k, by their names; nothing where nobody knows what passes."""
+    for name, field in (("pass@k", "pass_at"), ("pass^k", "pass_all")):
+        told = []
+        for one in summary.repeat_passes:
+            low, high = getattr(one, f"{field}_ci_low"), getattr(one, f"{field}_ci_high")
+            between = "" if low is None else f" ({figure(low)} to {figure(high)})"
+            told.append(f"k={one.k}: {figure(getattr(one, field))}{between}")
+        if told:
+            yield name, ", ".join(told)
+
+
 class Bar(NamedTuple):
     """One bar of a histogram."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from math import fsum, sqrt
+from collections.abc import Mapping, Sequence
+from math import comb, fsum, sqrt
 
 from runner.core.types import OutputConfig, Result
 from runner.engine.scoring.interval import Interval, wilson
@@ -78,10 +78,7 @@ def _share(some: int, of: int, k: int) -> float:
     Source: Chen 2021, arXiv 2107.03374, which has pass@k as 1 less that of the failures; Yao 2024, arXiv 2406.12045,
     has pass^k as that of the passes.
     """
-    found = 1.0
-    for step in range(k):
-        found *= max(0, some - step) / (of - step)
-    return found
+    return comb(some, k) / comb(of, k)
 
 
 def _mean(values: Mapping[int, float], counts: Mapping[int, int]) -> tuple[float, float | None, float | None]:
@@ -96,17 +93,3 @@ def _mean(values: Mapping[int, float], counts: Mapping[int, int]) -> tuple[float
     squares = fsum((value - mean) ** 2 * counts[c] for c, value in values.items())
     found = Interval(mean, sqrt(squares / (rows - 1) / rows), rows - 1, rows)
     return mean, max(0.0, found.low), min(1.0, found.high)
-
-
-def pass_words(figures: Sequence[RepeatPass]) -> Iterator[tuple[str, str]]:
-    """Yield both, for each k, by their names; nothing where nobody knows what passes."""
-    from runner.engine.scoring.gates import figure  # here: gates are judged on summaries
-
-    for name, field in (("pass@k", "pass_at"), ("pass^k", "pass_all")):
-        told = []
-        for one in figures:
-            low, high = getattr(one, f"{field}_ci_low"), getattr(one, f"{field}_ci_high")
-            between = "" if low is None else f" ({figure(low)} to {figure(high)})"
-            told.append(f"k={one.k}: {figure(getattr(one, field))}{between}")
-        if told:
-            yield name, ", ".join(told)

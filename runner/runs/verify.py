@@ -131,10 +131,9 @@ class RunVerification:
             )
         self._manifest = manifest
         self._same_rights = same_rights
+        self.run = self._prepare(request, dataset)
         self._repeat = request.repeat
-        self._seed, self._limit = request.seed, request.limit
-        self.run = self._prepared(request, dataset)
-        self._digests = self._checked()
+        self._digests = self._check_digests()
         self._lines = whole_lines(place / ROWS)
         rows = self._lines.rows // self._repeat
         most = parse_most(sample, "sample")
@@ -156,7 +155,7 @@ class RunVerification:
         """The number of rows that are run again."""
         return len(self._chosen)
 
-    def _prepared(self, request: RunRequest, dataset: str | None) -> PreparedRun:
+    def _prepare(self, request: RunRequest, dataset: str | None) -> PreparedRun:
         sandbox: dict[str, Any] = {"backend": self._manifest["sandbox"]["sandbox"].partition("/")[0]}
         if self._manifest["lock"] is not None:
             sandbox["lock"] = read_bounded("the lock", str(self._folder / LOCK), MOST_BYTES)
@@ -175,8 +174,7 @@ class RunVerification:
         update: dict[str, Any] = {
             "judges": judges.model_copy(update={"record": None, "budget": None}),
             "sandbox": config,
-            **dict.fromkeys(("require", "gates"), ()),
-            **{"baseline": None, "fail_if_worse": None, "cache": False},
+            **{"require": (), "gates": (), "baseline": None, "fail_if_worse": None, "cache": False},
         }
         if dataset is not None:
             update["dataset"] = dataset
@@ -186,7 +184,7 @@ class RunVerification:
             )
         return prepare(request.model_copy(update=update))
 
-    def _checked(self) -> dict[str, str]:
+    def _check_digests(self) -> dict[str, str]:
         """The digests of all that decides the results, which are those of the manifest."""
         path, manifest = self.run.dataset, self._manifest
         evaluator = self.run.evaluator
@@ -212,11 +210,9 @@ class RunVerification:
                     f"{self._name}: {name} has another content than its {MANIFEST} says; restore what the run had, "
                     "and verify again"
                 )
-        every = {name: now for name, (_, now) in named.items() if now is not None}
-        for name in (LOCK, RECORD):
-            if (digest := file_digest(str(self._folder / name))) is not None:
-                every[name] = digest
-        return every
+        every = {name: now for name, (_, now) in named.items()}
+        every |= {name: file_digest(str(self._folder / name)) for name in (LOCK, RECORD)}
+        return {name: digest for name, digest in every.items() if digest is not None}
 
     async def score(self) -> AsyncGenerator[Result, None]:
         """Yield each result of the sample after comparing it. Raises what a run does."""
@@ -235,7 +231,7 @@ class RunVerification:
 
     def _some(self, cases: Iterable[Case]) -> Iterator[Case]:
         if self._manifest.get("order") is not None:
-            cases = shuffle(cases, self._seed, self._limit)
+            cases = shuffle(cases, self.run.request.seed, self.run.request.limit)
         for at, case in enumerate(islice(cases, self._rows)):
             if at in self._chosen:
                 yield case
@@ -266,7 +262,7 @@ class RunVerification:
             return
         self._different += 1
         if len(self._mismatches) < SHOWN_ROWS:
-            fields = {name: (both[0], both[1]) for name, each in found.items() for both in [windows(each, _CHARACTERS)]}
+            fields: dict[str, Any] = {name: tuple(windows(each, _CHARACTERS)) for name, each in found.items()}
             self._mismatches.append(RowMismatch(id=printable(stored.id, 80), line=line, fields=fields))
 
     def report(self) -> Verification:

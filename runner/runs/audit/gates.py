@@ -64,34 +64,28 @@ def judge_gates(
     What too few rows or examples tell is not judged, and is no pass.
     """
     for gate in gates:
-        value, rate, why = _value(gate.metric, mutants, people)
-        if value is None and rate is None:
+        found, why = _find_value(gate.metric, mutants, people)
+        if found is None:
             yield GateResult(gate=gate.text, required=True, verdict="unjudged", reason=why)
             continue
-        end = ""
-        if rate is not None:
-            value = rate.low if gate.comparison in (">", ">=") else rate.high if "<" in gate.comparison else rate.value
-            end = f", an end of its interval ({figure(rate.value)})" if value != rate.value else ""
-        assert value is not None
-        met = COMPARE[gate.comparison](value, gate.number)
+        if isinstance(found, Rate):
+            value = found.low if ">" in gate.comparison else found.high if "<" in gate.comparison else found.value
+            end = f", an end of its interval ({figure(found.value)})" if value != found.value else ""
+        else:
+            value, end = found, ""
         yield GateResult(
             gate=gate.text,
             required=True,
-            verdict="passed" if met else "failed",
+            verdict="passed" if COMPARE[gate.comparison](value, gate.number) else "failed",
             value=value,
             reason=f"the value is {figure(value)}{end}",
         )
 
 
-def _value(metric: str, mutants: MutantScore | None, people: Agreement | None) -> tuple[float | None, Rate | None, str]:
+def _find_value(metric: str, mutants: MutantScore | None, people: Agreement | None) -> tuple[Rate | float | None, str]:
+    """The figure, and why there is none."""
     if metric == "killed":
-        share = None if mutants is None else mutants.share
-        why = "" if mutants is None else mutants.why or "no mutant changes a result"
-        return share, None, why
-    if people is None:
-        return None, None, "there are no labels"
-    if metric == "coverage":
-        return people.coverage, None, ""
-    rate: Rate | None = getattr(people, metric)
-    few = f"fewer than {FEWEST_OF_CLASS} rows are right, or wrong, by their labels" if people.few else ""
-    return None, rate, few or "there is no value for it with these labels"
+        return (None, "") if mutants is None else (mutants.share, mutants.why or "no mutant changes a result")
+    few = f"fewer than {FEWEST_OF_CLASS} rows are right, or wrong, by their labels"
+    why = few if people is not None and people.few else "there is no value for it with these labels"
+    return getattr(people, metric, None), why

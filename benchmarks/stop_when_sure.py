@@ -15,8 +15,8 @@ from time import process_time
 from runner.core.types import Continuous, Result
 from runner.engine.scoring.gates import parse_gate
 from runner.engine.sequential.bets import ALPHA
-from runner.engine.sequential.early_stop import GateWatch, claims_of
-from runner.results.compare.early_stop import PairWatch
+from runner.engine.sequential.gate_watch import GateWatch, claims_of
+from runner.results.compare.pair_watch import PairWatch
 
 ROWS = 1000
 CONFIG = Continuous(lower_bound=0, upper_bound=1)

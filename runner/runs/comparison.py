@@ -18,8 +18,8 @@ from runner.engine.scoring.summary import EarlyStop
 from runner.engine.sequential.bets import ALPHA
 from runner.engine.threads import DaemonCall
 from runner.inputs.datasets.dataset import Dataset
-from runner.results.compare.early_stop import ComparisonWatch
 from runner.results.compare.files import find_source
+from runner.results.compare.pair_watch import ComparisonWatch
 from runner.results.compare.pairs import Wish
 from runner.results.compare.runs import compare_sources
 from runner.results.compare.types import Comparison

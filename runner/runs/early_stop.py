@@ -14,7 +14,7 @@ from runner.engine.scoring.failure_limits import parse_allowed
 from runner.engine.scoring.gates import Gate
 from runner.engine.scoring.summary import EarlyStop, Summary
 from runner.engine.sequential.bets import ALPHA
-from runner.engine.sequential.early_stop import Claim, GateWatch, claims_of
+from runner.engine.sequential.gate_watch import Claim, GateWatch, claims_of
 from runner.results.compare.baseline import Baseline
 from sandboxes.words.wording import Message, Setting
 

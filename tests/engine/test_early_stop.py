@@ -7,22 +7,22 @@ from statistics import median
 
 import pytest
 
-from benchmarks.stop_when_sure import BAD, CONFIG, FREE, GOOD, dataset, first_sure, first_sure_of_gate, result, whole
+from benchmarks.stop_when_sure import BAD, CONFIG, FREE, GOOD, dataset, first_sure, first_sure_of_gate, whole
 from runner.core.errors import InputError
-from runner.core.types import Categorical, Freeform, OutputConfig
+from runner.core.types import Categorical, Freeform, OutputConfig, Result
 from runner.engine.scoring.failure_limits import parse_most
 from runner.engine.scoring.gates import parse_gate
 from runner.engine.sequential.bets import ALPHA, Bets, Looks
-from runner.engine.sequential.early_stop import GateWatch, claims_of
+from runner.engine.sequential.gate_watch import GateWatch, claims_of
 
 ABSTAINED = GOOD.model_copy(update={"outcome": "abstained", "score": None})
 FAILED = GOOD.model_copy(update={"outcome": "failed", "score": None})
 
 
-def shuffled(good: int, of: int, draw: random.Random) -> list[object]:
+def shuffled(good: int, of: int, draw: random.Random) -> list[Result]:
     rows = [GOOD] * good + [BAD] * (of - good)
     draw.shuffle(rows)
-    return rows  # type: ignore[return-value]
+    return rows
 
 
 @pytest.mark.rotating("simulations", "engine")
@@ -48,8 +48,8 @@ def test_a_gate_is_right_before_the_last_row(good: int, most: int) -> None:
     draw, wrong, rows_read = random.Random(f"small {good}"), 0, []
     for _ in range(25):
         rows = shuffled(good, 1000, draw)
-        decision, row, _ = first_sure_of_gate("mean>=0.9", rows, ALPHA)  # type: ignore[arg-type]
-        wrong += decision != whole("mean>=0.9", rows)  # type: ignore[arg-type]
+        decision, row, _ = first_sure_of_gate("mean>=0.9", rows, ALPHA)
+        wrong += decision != whole("mean>=0.9", rows)
         rows_read.append(row)
     assert wrong <= 4
     assert median(rows_read) <= most
@@ -108,4 +108,3 @@ def test_an_interval_holds_the_mean_and_looks_are_few() -> None:
     changes = [1.0, *[0.9] * 399]
     found = [Looks(400).look(row, changes[:row], 0.0) for row in (80, 160, 161, 400)]
     assert found == [None, "above", None, "above"]
-    assert result(0.0) == BAD

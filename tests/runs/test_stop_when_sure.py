@@ -85,8 +85,8 @@ def test_it_says_by_what_rule_at_what_risk_and_what_was_saved(here: Path) -> Non
 @pytest.mark.rotating("early stops", "engine")
 def test_a_comparison_stops_and_a_gate_among_several_has_a_part_of_the_risk(here: Path) -> None:
     evaluate("grade.py", "data.jsonl", output="base/")
-    gates = {"require": "mean>=0.2", "baseline": "base/", "fail_if_worse": 0.0, "stop_when_sure": True}
-    report = evaluate("grade.py", "worse.jsonl", **gates)  # type: ignore[arg-type]
+    gates: Any = {"require": "mean>=0.2", "baseline": "base/", "fail_if_worse": 0.0, "stop_when_sure": True}
+    report = evaluate("grade.py", "worse.jsonl", **gates)
     stop = report.summary.stop
     assert stop is not None
     assert (stop.sure, stop.tests, stop.alpha) == (True, 2, 0.05)
@@ -94,7 +94,7 @@ def test_a_comparison_stops_and_a_gate_among_several_has_a_part_of_the_risk(here
     assert (report.comparison.verdict, report.comparison.unpaired.only_base.count) == ("worse", 0)
     assert [gate.verdict for gate in report.summary.gates][-1] == "failed"
     # The same outputs have the same scores, for which no bet is needed.
-    same = evaluate("grade.py", "data.jsonl", **gates)  # type: ignore[arg-type]
+    same = evaluate("grade.py", "data.jsonl", **gates)
     assert [gate.verdict for gate in same.summary.gates] == ["passed", "passed"]
     assert same.summary.rows == 400
 
@@ -161,7 +161,7 @@ def test_it_tells_the_calls_of_judges_that_were_not_made(here: Path) -> None:
     )
     rows = [{"id": str(number), "output": "judge"} for number in range(100)]
     with fake_judge() as judge:
-        judges = JudgeSettings(judge=f"{host_of(judge)}/v1", in_flight=4)  # type: ignore[arg-type]
+        judges = JudgeSettings(judge=(f"{host_of(judge)}/v1",), in_flight=4)
         stop = evaluate("asks.py", rows, judges=judges, require="mean<=0.98", stop_when_sure=True).summary.stop
         assert stop is not None
         assert (stop.sure, stop.judge_calls_saved) == (True, 100 - stop.scored)

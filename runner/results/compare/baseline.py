@@ -13,8 +13,8 @@ from runner.engine.request import RunRequest
 from runner.engine.scoring.failure_limits import Most, parse_allowed
 from runner.engine.scoring.gates import figure
 from runner.engine.scoring.summary import GateResult
-from runner.results.compare.early_stop import BaselineWatch
 from runner.results.compare.files import Source
+from runner.results.compare.pair_watch import BaselineWatch
 from runner.results.compare.pairs import Wish, compare_sides
 from runner.results.compare.rows import read_side
 from runner.results.compare.runs import with_rows

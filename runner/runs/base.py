@@ -132,7 +132,7 @@ class BaseRun(ABC):
         if state != "finished":
             return summary
         if self.watch is not None and self.watch.sure:
-            return self.watch.judged(summary)
+            return self.watch.judge(summary)
         if self.watch is not None and self.watch.random:
             summary = summary.model_copy(update={"stop": self.watch.stop})
         judged = judge(summary, self._gates, *self._allowed, complete=self.complete)

@@ -159,7 +159,7 @@ class StopWatch:
             ci_high=ends[1] if ends else None,
         )
 
-    def judged(self, summary: Summary) -> Summary:
+    def judge(self, summary: Summary) -> Summary:
         """Add the results of all gates to the summary of a run that stopped."""
         assert self._watch is not None
         gates = self._watch.results(self._gates, summary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -67,7 +66,7 @@ def _print(found: Verification, attest: str | None) -> None:
         out.say(render.text(f"and {more:,} more differ"))
     out.print(render.facts(_facts(found)))
     if attest is not None:
-        out.say(render.text(f"written: {os.fspath(attest)}"))
+        out.say(render.text(f"written: {attest}"))
 
 
 def _facts(found: Verification) -> Iterator[tuple[str, RenderableType]]:

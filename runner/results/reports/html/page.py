@@ -34,17 +34,18 @@ def html_report(parts: Sequence[Part]) -> str:
     names = [html(name, _NAME) for name in every]
     title = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     main = f"{_overview(contents, every)}{runs}"
-    return page_of(f"Evaluation: {title}", main, _nav(contents, names), script=_asset("page.js"))
+    return page_of(title, main, _nav(contents, names), heading=f"Evaluation: {title}", script=_asset("page.js"))
 
 
-def page_of(heading: str, main: str, nav: str = "", *, script: str = "") -> str:
+def page_of(title: str, main: str, nav: str = "", *, heading: str = "", script: str = "") -> str:
     """
     Return a whole page, which loads nothing.
 
     Args:
-        heading: Its first line, as HTML.
+        title: Its name, as HTML.
         main: What it shows, as HTML.
         nav: Links within it, as HTML.
+        heading: Its first line, as HTML, if that is not the title.
         script: All that it may run.
     """
     style = _asset("page.css")
@@ -53,7 +54,6 @@ def page_of(heading: str, main: str, nav: str = "", *, script: str = "") -> str:
         "base-uri 'none'; form-action 'none'"
     )
     made = f"evalcell {installed_version() or ''}".strip()
-    title = heading.removeprefix("Evaluation: ")
     run = f"<script>{script}</script>" if script else ""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -62,7 +62,7 @@ def page_of(heading: str, main: str, nav: str = "", *, script: str = "") -> str:
         '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">\n'
         f'<link rel="icon" href="data:,"><title>{title} · evalcell</title>\n<style>{style}</style></head>\n<body>'
         f'<a class="skip" href="#run-1">Skip to the results</a>\n<header>'
-        f"<h1>{heading}</h1>{nav}</header>\n"
+        f"<h1>{heading or title}</h1>{nav}</header>\n"
         f"<main>{main}</main>\n<footer><p>Made by {html(made, 60)}.</p></footer>\n"
         f"{run}</body></html>\n"
     )

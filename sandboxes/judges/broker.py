@@ -218,7 +218,7 @@ class Broker:
             return
         if self.kept and not self._offline and (replayed_line := self.kept.get(place)):
             reply, chunks, line = replayed_line
-            self._record.exchange(line) if self._record else None
+            self._record.write(line) if self._record else None
             async for part in self._replayed(request, reply, chunks):
                 yield part
             return
@@ -261,16 +261,12 @@ class Broker:
         self._counts.add(request.body, reply)
         self.exchanges.add(request, reply)
 
-    def _before(self) -> tuple[int, int, float]:
-        """What the run used before it was interrupted."""
-        return self._replay.used if self._replay is not None and self.judges.goes_on else (0, 0, 0.0)
-
     def _up(self) -> Upstream:
         if self._upstream is None:
             from sandboxes.judges.flight import Upstream
 
-            self._upstream = Upstream(self.judges, self.addresses, self.masks, self._record, self._before())
-            self._upstream.kept = self.kept
+            before = self._replay.used if self._replay is not None and self.judges.goes_on else (0, 0, 0.0)
+            self._upstream = Upstream(self.judges, self.addresses, self.masks, self._record, before, self.kept)
         return self._upstream
 
     def wait(self, row: tuple[str, int], seconds: float) -> None:

@@ -62,10 +62,11 @@ class Upstream:
         masks: KeyMasks,
         record: RecordWriter | None,
         before: tuple[int, int, float],
+        kept: KeptReplies | None,
     ) -> None:
         self.account = Spending(judges.budget, judges.prices, judges.shared, before)
         self.room = FlightRoom(judges.in_flight)
-        self.kept: KeptReplies | None = None
+        self._kept = kept
         self.pausing = 0
         self._seconds = judges.judge_timeout
         self._masks = masks
@@ -197,11 +198,11 @@ class Upstream:
         self.room.went_well()
         milliseconds = (time.monotonic() - started) * 1000
         reply = JudgeReply(status, kept, body, usage or None, milliseconds, number, usd=usd)
-        if whole and (self._record or self.kept):
+        if whole and (self._record or self._kept):
             parts = [chunk for chunk in chunks if chunk] if mask else None
             line = exchange_line(place, request, reply, parts, tokens)
-            self._record.exchange(line) if self._record else None
-            self.kept.put(place, line) if self.kept else None
+            self._record.write(line) if self._record else None
+            self._kept.put(place, line) if self._kept else None
         yield reply
 
     async def _response(

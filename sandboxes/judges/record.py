@@ -103,17 +103,14 @@ class RecordWriter:
         self._lock = threading.Lock()
         self._closed = False
 
-    def exchange(self, line: dict[str, Any]) -> None:
-        """Write an exchange, as `exchange_line` has it."""
-        self._write(line)
-
     def failure(self, place: Place, request: JudgeRequest, what: str, used: tuple[int, float] | None = None) -> None:
         """Write what went wrong, for readers, and the tokens and US dollars of a request that was sent for nothing."""
         key, repeat, row, number = place
         line = {"v": VERSION, "failed": what, "key": key, "repeat": repeat, "row": row, "n": number}
-        self._write(line | {"host": request.host} | (_used(*used) if used else {}))
+        self.write(line | {"host": request.host} | (_used(*used) if used else {}))
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def write(self, line: dict[str, Any]) -> None:
+        """Write a line, such as that of `exchange_line`."""
         data = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with self._lock:
             view = memoryview(data)

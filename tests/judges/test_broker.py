@@ -8,7 +8,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,12 +22,6 @@ from sandboxes.judges.budget import usage_of
 from sandboxes.judges.exchange import Began, JudgeReply
 from sandboxes.judges.grant import Host, JudgeBudget, Judges, Price, Secret
 from tests.judges.judge import KEY, VARIABLE, ask, fake_judge, grant, host_of, text_of
-
-
-@pytest.fixture
-def judge() -> Iterator[Any]:
-    with fake_judge(require_key=KEY) as judge:
-        yield judge
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,10 @@ from sandboxes.judges.door import CONNECTIONS, Door
 from sandboxes.judges.grant import PORT, JudgeBudget, Judges
 from sandboxes.process.sandbox import ProcessConfig
 from sandboxes.registry import create
-from tests.judges.judge import KEY, VARIABLE, fake_judge, grant, host_of
+from tests.judges.judge import KEY, fake_judge, grant, host_of
 from tests.process.test_users import WITHOUT_USERS, as_user, told  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("key")
 
 ASKING = """
 import json, os, urllib.request
@@ -39,23 +41,6 @@ def ask(model, path="/chat/completions", **body):
     with urllib.request.urlopen(request) as reply:
         return reply.read().decode()
 """
-
-
-@pytest.fixture
-def judge() -> Iterator[Any]:
-    with fake_judge(require_key=KEY) as judge:
-        yield judge
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, KEY)
-
-
-@pytest.fixture(params=["A", "B"])
-def tier(request: pytest.FixtureRequest) -> Tier:
-    found: Tier = request.param
-    return found
 
 
 def box_grant(judge: Any, **settings: Any) -> Judges:

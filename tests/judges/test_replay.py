@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,7 @@ from sandboxes.judges.broker import Broker, JudgeRefused
 from sandboxes.judges.exchange import JudgeReply, JudgeRequest
 from sandboxes.judges.grant import Judges
 from sandboxes.judges.record import digest
-from tests.judges.judge import KEY, VARIABLE, ask, fake_judge, grant, text_of
-
-
-@pytest.fixture
-def judge() -> Iterator[Any]:
-    with fake_judge(require_key=KEY) as judge:
-        yield judge
+from tests.judges.judge import KEY, VARIABLE, ask, grant, text_of
 
 
 async def replies(judges: Judges, *requests: JudgeRequest) -> list[JudgeReply]:

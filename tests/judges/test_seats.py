@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ import pytest
 from sandboxes import Call, Execution, Limits
 from sandboxes.boxes.launch import Tier
 from sandboxes.errors import SandboxLostError
-from tests.judges.judge import KEY, VARIABLE, fake_judge
 from tests.judges.test_door import ASKING, box_grant, opened
+
+pytestmark = pytest.mark.usefixtures("key")
 
 BESIDE = """
 import os, sys, time
@@ -81,6 +81,7 @@ def hide():
     head += f"Authorization: Bearer {os.environ['OPENAI_API_KEY']}\\r\\n\\r\\n"
     host, port = os.environ["OPENAI_BASE_URL"].split("/")[2].split(":")
     asking = socket.create_connection((host, int(port)))
+    asking.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # what is sent waits until it is hidden
     asking.sendall((head + body).encode())
     ours, theirs = socket.socketpair()
     socket.send_fds(ours, [b"x"], [asking.fileno()])
@@ -99,23 +100,6 @@ def nameless():
         file.seek(0)
         return file.read()
 """
-
-
-@pytest.fixture
-def judge() -> Iterator[Any]:
-    with fake_judge(require_key=KEY) as judge:
-        yield judge
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, KEY)
-
-
-@pytest.fixture(params=["A", "B"])
-def tier(request: pytest.FixtureRequest) -> Tier:
-    found: Tier = request.param
-    return found
 
 
 async def together(program: Any, *calls: dict[str, Any]) -> list[Execution]:

@@ -133,7 +133,7 @@ async def test_a_known_service_is_answered_from_a_record_at_its_own_port(tmp_pat
     request = JudgeRequest(host, "POST", path, "", (), json.dumps(BODY).encode())
     writer = RecordWriter(str(tmp_path / "record"), more=False)
     reply = JudgeReply(200, (("content-type", "application/json"),), b'{"a": 1}')
-    writer.exchange(exchange_line(Places().next(request), request, reply, None, 0))
+    writer.write(exchange_line(Places().next(request), request, reply, None, 0))
     writer.close()
     judges = Judges(
         hosts=(Host(name=host),),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from time import monotonic
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -45,6 +45,7 @@ RUNS = 4
 PATIENCE = 20.0
 """Seconds in which runs must have handed out what they have when the pool is closed."""
 
+T = TypeVar("T")
 _PROBLEMS = TypeAdapter(list[Problem])
 
 
@@ -141,10 +142,7 @@ class WorkerPool:
             raise InputError(f"a row, or a literal of the mapping, {what}; flatten or shorten it") from None
         # Apart: most dry runs differ from the one before in their rows alone, if at all.
         reply = await self._ask("try", job.request.sandbox, request + rows, request=len(request), bare=int(job.bare))
-        try:
-            return TryReply.model_validate(json.loads(reply))
-        except (ValueError, RecursionError) as e:
-            raise unreadable(e) from e
+        return _read(TryReply.model_validate, reply)
 
     async def audit(self, job: AuditJob) -> Audit:
         """
@@ -156,11 +154,7 @@ class WorkerPool:
             asked = encode_payload(job.model_dump(mode="json"))
         except (ValueError, RecursionError):
             raise InputError("a row or an example is nested too deeply; flatten or shorten it") from None
-        reply = await self._ask("audit", job.request.sandbox, asked)
-        try:
-            return Audit.model_validate(json.loads(reply))
-        except (ValueError, RecursionError) as e:
-            raise unreadable(e) from e
+        return _read(Audit.model_validate, await self._ask("audit", job.request.sandbox, asked))
 
     async def check(self, evaluator: Evaluator, sandbox: SandboxConfig) -> list[Problem]:
         """
@@ -172,10 +166,7 @@ class WorkerPool:
         reply = await self._ask(
             "check", sandbox, encode_payload({name: asked[name] for name in ("evaluator", "sandbox")})
         )
-        try:
-            return _PROBLEMS.validate_python(json.loads(reply))
-        except (ValueError, RecursionError) as e:
-            raise unreadable(e) from e
+        return _read(_PROBLEMS.validate_python, reply)
 
     def status(self) -> PoolStatus:
         """Return what goes on, as last known."""
@@ -232,6 +223,13 @@ class WorkerPool:
             found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)
             self._workers[name] = WorkerProcess(name, found, secret=name != LOCAL or bool(self._keys))
         return self._workers[name]
+
+
+def _read(validate: Callable[[Any], T], reply: bytes) -> T:
+    try:
+        return validate(json.loads(reply))
+    except (ValueError, RecursionError) as e:
+        raise unreadable(e) from e
 
 
 _OWN = (

@@ -205,21 +205,7 @@ class McpTools:
         result shows the arguments after mapping, the result, what was printed, and for an error its line in the script.
         Use it before `save`.
         """
-        request = EvaluateRequest(
-            evaluator=evaluator,
-            source=source,
-            language=language if source else None,
-            dialect=dialect,
-            entry=entry,
-            files=files or {},
-            rows=rows,
-            dataset=dataset,
-            first=first,
-            count=count,
-            mapping=InputMapping(paths=mapping or {}, literals=values or {}),
-            sandbox=config_or_preset(sandbox),
-            limits=_limits(timeout),
-        )
+        request = EvaluateRequest(**_score_fields(locals()))
         reply = await self._ask_evaluator(evaluator, self._service().evaluate(request))
         tally = Tally()
         for row in reply.results:
@@ -256,22 +242,7 @@ class McpTools:
         {"score": 1}}) the script is changed in up to 100 ways; `mutants` has those that no example notices, each with
         an example that would: read what it expects before you add it.
         """
-        request = AuditRequest(
-            evaluator=evaluator,
-            source=source,
-            language=language if source else None,
-            dialect=dialect,
-            entry=entry,
-            files=files or {},
-            rows=rows,
-            dataset=dataset,
-            examples=examples,
-            labels=labels,
-            sample=sample,
-            mapping=InputMapping(paths=mapping or {}, literals=values or {}),
-            sandbox=config_or_preset(sandbox),
-            limits=_limits(timeout),
-        )
+        request = AuditRequest(**_score_fields(locals()))
         found = await self._ask_evaluator(evaluator, self._service().audit(request))
         about: Reply = {"verdict": verdict_line(found).text, "rows": found.rows, "calls": found.calls}
         about["findings"] = [one.model_dump(mode="json", exclude={"status"}) for one in found.findings]
@@ -460,5 +431,13 @@ def _short(run: RunInfo) -> Reply:
     return found
 
 
-def _limits(timeout: float | None) -> Limits:
-    return Limits() if timeout is None else Limits(timeout=timeout)
+def _score_fields(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request for scores, of what a tool is given."""
+    fields = {name: value for name, value in given.items() if name not in ("self", "values", "timeout")}
+    return fields | {
+        "language": given["language"] if given["source"] else None,
+        "files": given["files"] or {},
+        "mapping": InputMapping(paths=given["mapping"] or {}, literals=given["values"] or {}),
+        "sandbox": config_or_preset(given["sandbox"]),
+        "limits": Limits() if given["timeout"] is None else Limits(timeout=given["timeout"]),
+    }

@@ -160,20 +160,16 @@ class Service(RunService):
         Raises ServiceError, NotStoredError, BusyError, WorkerLostError, and what `runner.evaluate` does.
         """
         script = await self.evaluator_of(request)
-        config = await self._config(request.sandbox)
-        self.settings.refuse_limits(request.limits)
+        asked = await self._run_of(script, request)
         rows = request.rows
-        if (rows is None) is (request.dataset is None):
-            raise ServiceError("invalid-request", "name either `rows` or a `dataset`")
         if rows is None:
             found = await self.dataset_rows(request.dataset or "", request.first, request.count)
             rows = [row.row for row in found.rows if row.row is not None]
-        asked = RunRequest(
-            evaluator=script, sandbox=config, limits=request.limits, mapping=request.mapping, seed=request.seed
-        )
         with tracing.span("try", {"evalcell.version": script.version, "evalcell.rows": len(rows)}) as span:
-            chooses = self.settings.chooses(config)  # only then a thread has to be waited for
-            permitted = await call_in_thread(self.settings.permitted, asked) if chooses else self.settings.judged(asked)
+            chooses = self.settings.chooses(asked.sandbox)  # only then a thread has to be waited for
+            permitted = (
+                await call_in_thread(self.settings.permitted, asked) if chooses else self.settings.with_judges(asked)
+            )
             reply = await self.pool.evaluate(TryJob(request=permitted, rows=rows, bare=bare))
             span.set({"evalcell.sandbox": reply.sandbox})
             return reply
@@ -185,24 +181,22 @@ class Service(RunService):
         Raises ServiceError, NotStoredError, BusyError, WorkerLostError, and what `runner.audit` does.
         """
         script = await self.evaluator_of(request)
-        config = await self._config(request.sandbox)
-        self.settings.refuse_limits(request.limits)
-        if (request.rows is None) is (request.dataset is None):
-            raise ServiceError("invalid-request", "name either `rows` or a `dataset`")
-        asked = RunRequest(
-            evaluator=script,
-            dataset=None if request.dataset is None else str(await call_in_thread(self._path_of, request.dataset)),
-            sandbox=config,
-            limits=request.limits,
-            mapping=request.mapping,
-            seed=request.seed,
-            require=request.require,
-        )
+        dataset = None if request.dataset is None else str(await call_in_thread(self._path_of, request.dataset))
+        asked = await self._run_of(script, request, dataset=dataset, require=request.require)
         permitted = await call_in_thread(self.settings.permitted, asked)
         options = AuditOptions(**{name: getattr(request, name) for name in AuditOptions.model_fields})
         return await self.pool.audit(
             AuditJob(request=permitted, options=options, rows=request.rows, examples=request.examples)
         )
+
+    async def _run_of(self, script: Evaluator, request: ScoreRequest, **more: Any) -> RunRequest:
+        """The run that is asked for. Raises ServiceError and NotStoredError."""
+        config = await self._config(request.sandbox)
+        self.settings.refuse_limits(request.limits)
+        if (request.rows is None) is (request.dataset is None):
+            raise ServiceError("invalid-request", "name either `rows` or a `dataset`")
+        own = {name: getattr(request, name) for name in ("limits", "mapping", "seed")}
+        return RunRequest(evaluator=script, sandbox=config, **own, **more)
 
     def _path_of(self, name: str) -> Path:
         return self.store.dataset_path(self.store.dataset(name))

@@ -99,7 +99,7 @@ class ServiceSettings(Model):
         granted = grant_judges(self.judges)
         return () if granted is None else tuple(secret.variable for secret in granted.secrets)
 
-    def judged(self, request: RunRequest) -> RunRequest:
+    def with_judges(self, request: RunRequest) -> RunRequest:
         """
         Return the request with the judges of this server, if its script asks one or wishes for hosts in its header.
 
@@ -145,7 +145,7 @@ class ServiceSettings(Model):
         assert isinstance(evaluator, Evaluator)
         self.refuse(config)
         self.refuse_limits(request.limits)
-        request = self.judged(request)
+        request = self.with_judges(request)
         if place := next((one for one in (*evaluator.packages, *config.packages) if "#sha256=" in one), None):
             raise UnsupportedConfigError(
                 f"a server takes packages from its index, not by a path or an address: {printable(place, 100)}; put "

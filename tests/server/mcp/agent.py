@@ -41,7 +41,7 @@ async def write_an_evaluator(client: Client, name: str) -> None:
     listed = await client.list_tools()
     tools = {tool.name for tool in listed.tools}
     assert tools == {
-        *("list", "show", "check", "try", "save", "add_dataset"),
+        *("list", "show", "check", "try", "audit", "save", "add_dataset"),
         *("run", "status", "cancel", "results", "compare"),
     }
     assert all(tool.description for tool in listed.tools)

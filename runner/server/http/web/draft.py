@@ -196,13 +196,10 @@ async def audit_draft(service: Service, draft: Draft, *, labels: str, examples: 
                 await call_in_thread(mapping_form.kept_mapping, service.store, draft.dataset, draft.name)
             ).mapping
         asked = AuditRequest(
-            **draft.script,
-            dialect_failures=draft.dialect_failures,
+            **_score_fields(draft),
             rows=rows,
             dataset=draft.dataset or None,
             mapping=mapping,
-            limits=forms.limits({**asdict(draft), "timeout": draft.timeout.strip() or _SECONDS}),
-            sandbox=SandboxConfig(backend=draft.sandbox) if draft.sandbox else None,
             labels=labels or None,
             examples=forms.rows(examples, MOST_EXAMPLES) if examples else None,
         )
@@ -287,14 +284,17 @@ def request_of(draft: Draft, rows: list[dict[str, Any]]) -> EvaluateRequest:
     """Return what the service is asked. Raises InputError."""
     if not rows and not draft.dataset:
         raise InputError('there is no row to try; choose a dataset, or type a row such as {"output": "a"}')
-    return EvaluateRequest(
+    return EvaluateRequest(**_score_fields(draft), rows=rows, mapping=forms.mapping(draft.mapping))
+
+
+def _score_fields(draft: Draft) -> dict[str, Any]:
+    """The script, its limits and its sandbox, as a ScoreRequest has them."""
+    return {
         **draft.script,
-        dialect_failures=draft.dialect_failures,
-        rows=rows,
-        mapping=forms.mapping(draft.mapping),
-        limits=forms.limits({**asdict(draft), "timeout": draft.timeout.strip() or _SECONDS}),
-        sandbox=SandboxConfig(backend=draft.sandbox) if draft.sandbox else None,
-    )
+        "dialect_failures": draft.dialect_failures,
+        "limits": forms.limits({**asdict(draft), "timeout": draft.timeout.strip() or _SECONDS}),
+        "sandbox": SandboxConfig(backend=draft.sandbox) if draft.sandbox else None,
+    }
 
 
 async def fits(service: Service, draft: Draft) -> list[SandboxFit]:

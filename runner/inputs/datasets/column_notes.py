@@ -327,7 +327,7 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
         return
     from runner.inputs.evaluators.foreign.evidence import goes_through, of_sets
     from runner.inputs.evaluators.foreign.module import read_python
-    from runner.inputs.evaluators.python.entries import call_name, likely, python_entries
+    from runner.inputs.evaluators.python.entries import call_name, entries_of, likely
     from runner.inputs.evaluators.python.lists import list_parameters
     from runner.inputs.evaluators.python.returns import handed_on
     from runner.inputs.evaluators.python.row_values import place_of_rows
@@ -364,7 +364,7 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
         )
     for p in (p for p, value in values.items() if isinstance(value, str)):
         if by := goes_through(module, called, p):
-            entries = python_entries(module.body)
+            entries = entries_of(evaluator.source, evaluator.name)
             others = [one for key, one in entries.items() if key not in (called, by)]
             some = [one for one in likely(others) if len(one.required) > 1][:3]
             if some:

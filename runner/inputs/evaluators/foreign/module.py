@@ -13,7 +13,7 @@ from runner.core.text import list_names, whole
 from runner.core.types import Parameter
 from runner.inputs.evaluators.entrypoint import naming
 from runner.inputs.evaluators.python.classes import is_base
-from runner.inputs.evaluators.python.entries import callers_of, python_entries, refuse_unmade
+from runner.inputs.evaluators.python.entries import callers_of, entries_of, refuse_unmade
 from runner.inputs.evaluators.python.signature import (
     CallableNode,
     FunctionNode,
@@ -189,7 +189,7 @@ def read_python(source: str, where: str) -> ScriptModule:
                 module.functions[name] = module.functions[other]._replace(name=name)
             case _:
                 module.values[name] = node
-    for name, entry in python_entries(tree.body).items() if module.values else ():
+    for name, entry in entries_of(source, where).items() if module.values else ():
         if name in module.values:  # what a call makes is called as functions are
             made = ModuleFunction(name, entry.parameters, entry.accepts_any, entry.line, docstring=entry.docstring)
             module.functions[name] = made
@@ -199,6 +199,8 @@ def read_python(source: str, where: str) -> ScriptModule:
 def required_packages(module: ScriptModule, stubs: set[str], packages: Mapping[str, str]) -> tuple[str, ...]:
     """Return the vendor's packages that the script needs: those of which it uses more than there are stubs for."""
     known = {**module.imports, **module.imports_inside}
+    if not any(what.partition(".")[0] in packages for what in known.values()):
+        return ()  # as of most
     used = {name for node in module.nodes() if (name := dotted_name(node)) and "." in name}
     wholes = [*known.values(), *(module.whole_name(name) for name in used if name.partition(".")[0] in known)]
     # What is looked up in a stub's own members is its part: `braintrust.Score.from_dict`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from runner.core.errors import EvaluatorError
@@ -546,13 +547,18 @@ def returned_function(node: CallableNode) -> ast.AST | None:
 
 def entries_of(text: str, where: str) -> dict[str, Entry]:
     """Return what a script defines that can be called. Raises EvaluatorError for wrong syntax."""
+    return dict(_entries(text, where))
+
+
+@lru_cache(2)  # each function that may score a row is tried by its name
+def _entries(text: str, where: str) -> Mapping[str, Entry]:
     return python_entries(parse(text, where).body)
 
 
 def signature_of(text: str, where: str, name: str) -> Signature:
     """Return the signature of a function that was named. Raises EvaluatorError where it is none, or cannot be seen."""
     tree = parse(text, where)
-    script, entries = _Script(tree.body), python_entries(tree.body)
+    script, entries = _Script(tree.body), entries_of(text, where)
     entry = entries.get(name)
     if entry is None or entry.makes:
         refuse_unmade(text, where, name)
@@ -651,7 +657,7 @@ def refuse_unmade(source: str, where: str, name: str | None) -> None:
     inside = node.body if isinstance(node, ast.ClassDef) else []
     # What a method makes is judged by, and not the method: a tool's own reading says how to name it.
     own = {one.name for one in inside if isinstance(one, FunctionNode) and returned_function(one) is None}
-    entries = python_entries(tree.body)
+    entries = _entries(source, where)
     if method in own and first in entries and entries[first].step:
         raise EvaluatorError(f"{where}: {entries[first].step}")
     if method in own and name not in entries and isinstance(node, ast.ClassDef):
@@ -666,5 +672,5 @@ def refuse_unmade(source: str, where: str, name: str | None) -> None:
 
 def calling(source: str, name: str) -> str:
     """Return the script with what is called under its name, on a line of its own where that has to be made."""
-    entry = python_entries(parse(source, name).body).get(name)
+    entry = _entries(source, name).get(name)
     return source if entry is None or not entry.expression else f"{source}\nglobals()[{name!r}] = {entry.expression}\n"

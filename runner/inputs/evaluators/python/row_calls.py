@@ -21,7 +21,7 @@ from runner.inputs.evaluators.column_suggestions import (
 from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
 from runner.inputs.evaluators.foreign.summaries import takes_lists
-from runner.inputs.evaluators.python.entries import call_name, python_entries, which
+from runner.inputs.evaluators.python.entries import call_name, entries_of, which
 from runner.inputs.evaluators.python.lists import OF_LISTS, annotation_of, nested_lists
 from runner.inputs.evaluators.python.row_values import place_of_rows
 from runner.inputs.evaluators.python.signature import parse
@@ -191,7 +191,7 @@ def _is_text(module: ScriptModule, entry: str, name: str) -> bool:
 def _of_a_file(text: str, where: str, required: list[str]) -> str:
     """What to do with SQuAD's form, `evaluate(dataset, predictions)`: it reads two whole files."""
     try:
-        entries = [one for name, one in python_entries(parse(text, where).body).items() if name != NAME]
+        entries = [one for name, one in entries_of(text, where).items() if name != NAME]
     except EvaluatorError:
         entries = []
     step = which([one for one in entries if "dataset" not in one.required], where)

@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from runner.core.errors import EvaluatorError
@@ -119,6 +120,7 @@ def aggregate_of(function: ast.AST | None) -> Aggregate | None:
     return Aggregate(parameters=tuple(others), accepts_any=args.kwarg is not None)
 
 
+@lru_cache(2)  # one load of a script asks for it up to a hundred times
 def parse(source: str, where: str) -> ast.Module:
     # To compile the pattern takes as long as to parse a script.
     if source.count(".") >= _PARTS and (dotted := re.search(_DOTTED, source)):

@@ -16,6 +16,7 @@ from runner.inputs.evaluators.entrypoint import NAME, RESULTS, naming
 from runner.inputs.evaluators.python.entries import Entry, which, with_reference
 from runner.inputs.evaluators.python.signature import Signature
 from runner.inputs.evaluators.typescript.create_scorer import (
+    CreatedScorer,
     created_scorer,
     package_step,
     run_parameters,
@@ -63,8 +64,8 @@ class _Callable(NamedTuple):
     annotation: Node | None = None
     """The type that is written for it from outside."""
     member: ObjectMember | None = None
-    parameters: tuple[Parameter, ...] = ()
-    """What it takes, where its own signature does not say that."""
+    created: CreatedScorer | None = None
+    """What `createScorer` was given, where that is called."""
 
 
 _RUN = re.compile(
@@ -127,11 +128,10 @@ def signature_of(text: str, where: str, name: str) -> Signature:
             "`function aggregate(results) { … }` for figures of all rows, docs/how-to/aggregates.md, and `evaluate` "
             "for one row"
         )
-    created = created_scorer(script, _names(script).get(name))
-    if created is not None and created.asks:
+    if one.created is not None and one.created.asks:
         raise EvaluatorError(
-            f"{where}: `{printable(name, 60)}` asks a model, by its `{created.asks}`, and scores nothing without it; "
-            "give a function of your own what the model replied, as a column, and score that"
+            f"{where}: `{printable(name, 60)}` asks a model, by its `{one.created.asks}`, and scores nothing without "
+            "it; give a function of your own what the model replied, as a column, and score that"
         )
     parameters, accepts_any = _parameters(script, one, where, name)
     if not parameters and not accepts_any and not formals_of(function):
@@ -361,8 +361,7 @@ def _callables(script: TypeScriptModule) -> dict[str, _Callable]:
     for name, node in _names(script).items():
         created = created_scorer(script, node)
         if created is not None:
-            keys = run_parameters(script, created) if created.steps else ()
-            found.setdefault(name, _Callable(created.function, parameters=keys))
+            found.setdefault(name, _Callable(created.function, created=created))
         elif (function := _function(script, node)) is not None:
             found.setdefault(name, _Callable(function, script.annotation(node)))
             continue
@@ -400,10 +399,10 @@ def _together(script: TypeScriptModule, function: Node) -> str:
 
 
 def _parameters(script: TypeScriptModule, one: _Callable, where: str, name: str) -> tuple[tuple[Parameter, ...], bool]:
-    if one.parameters:
-        return one.parameters, False
+    if one.created is not None and one.created.steps:
+        return run_parameters(script, one.created), False
     own, accepts_any = parameters_of(script, one.node, where, name, one.annotation)
-    if created_scorer(script, _names(script).get(name)) is not None:  # many take all that there is, and use a part
+    if one.created is not None:  # many take all that there is, and use a part
         text = script.text(one.node, _TEXT)
         own = tuple(
             each.model_copy(update={"required": each.required and len(re.findall(rf"\b{each.name}\b", text)) > 1})

@@ -33,7 +33,7 @@ class Waiter(ABC):
 
     @property
     @abstractmethod
-    def ended(self) -> bool:
+    def gone(self) -> bool:
         """Whether nothing more will come."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Waiter(ABC):
         while True:
             if (found := self.message()) is not None:
                 return found
-            if self.ended:
+            if self.gone:
                 raise BoxFailure("the sandbox has ended")
             if self.now() > until:
                 raise TimeoutError
@@ -61,7 +61,7 @@ class Waiter(ABC):
             self._event.clear()
 
 
-class Channel(Waiter, Inbox):
+class Channel(Inbox, Waiter):
     """One socket, and waiting for messages from it."""
 
     def __init__(self) -> None:
@@ -71,13 +71,6 @@ class Channel(Waiter, Inbox):
         Inbox.__init__(self, ours, self.loop, self.wake)
         self._sending = asyncio.Lock()
         clock.hold(self)
-
-    @property
-    def ended(self) -> bool:
-        return self.gone
-
-    def message(self) -> Message | None:
-        return Inbox.message(self)
 
     def hang_up(self) -> None:
         super().hang_up()

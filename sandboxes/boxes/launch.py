@@ -13,16 +13,14 @@ import re
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from sandboxes import guest
 from sandboxes.boxes import landlock, seccomp
 from sandboxes.boxes.host_files import View, for_network, is_loader, reachable
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.supervisor import procfs
-
-if TYPE_CHECKING:
-    from sandboxes.judges.host_doors import WrittenHosts
+from sandboxes.judges.host_doors import WrittenHosts
 
 Tier = Literal["A", "B", "C"]
 
@@ -104,12 +102,12 @@ class BoxSetup:
     """On the loopback of its own network, which the host serves."""
     beside: bool = False
     """Whether runs go on beside each other."""
-    written: WrittenHosts | None = None
+    written: WrittenHosts = field(default_factory=WrittenHosts)
     """Hosts as scripts write them."""
 
-    def written_in(self, tier: Tier) -> WrittenHosts | None:
+    def written_in(self, tier: Tier) -> WrittenHosts:
         """Return them in a tier: only A has a file of hosts of its own."""
-        return self.written if tier == "A" and self.written and self.written.doors else None
+        return self.written if tier == "A" else WrittenHosts()
 
 
 @dataclass(frozen=True)
@@ -170,8 +168,8 @@ def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
     links = {"/proc/self/exe": "/program"} if setup.inner.program else {}
     links |= {"/dev/shm": TMP} if setup.inner.tmp else {}
     written = setup.written_in("A")
-    texts = written.files() if written else {}
-    low = written is not None and any(door.port < _PORTS_OF_ALL for door in written.doors)
+    texts = written.files()
+    low = any(door.port < _PORTS_OF_ALL for door in written.doors)
     arguments += ["--cap-add", "CAP_NET_BIND_SERVICE"] if low else []
     # The folders above, too: bubblewrap would make them for its own user alone.
     for folder in _above([*binds, *_DEVICES, *links, *texts, f"{TMP}/x"]):
@@ -193,7 +191,7 @@ def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
         "view": None,
         "confined": True,
         "packages": "/packages" if setup.packages else None,
-        "variables": places | setup.variables | (written.variables() if written else {}),
+        "variables": places | setup.variables | written.variables(),
         **_bounds(setup, root or _counts_apart(), tries=False),
         "moved": {},
         "program": "/program",
@@ -263,9 +261,7 @@ def _with_kernel(made: Plan, setup: BoxSetup, *, metadata: bool, abi: int | None
     made.boot["network"] = setup.network
     if setup.ports:
         served = [("127.0.0.1", port) for port in setup.ports]
-        served += (
-            [(door.address, door.port) for door in written.doors] if (written := setup.written_in(made.tier)) else []
-        )
+        served += [(door.address, door.port) for door in setup.written_in(made.tier).doors]
         made.boot.update({"listen": served, "own_network": made.tier != "A"})
     made.boot["adopts"] = True
     made.boot["scope"] = linux and made.tier != "C" and landlock.has_scopes()

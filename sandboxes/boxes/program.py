@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sandboxes import protocol
 from sandboxes.base import Call, Execution, GroupedProgram, Isolation, Limits, SandboxConfig, Script
@@ -60,9 +60,9 @@ class BoxedProgram(GroupedProgram):
         self._sandbox = sandbox
         self._script, self._entrypoint = script, script.entrypoint
         self.closed = False
-        boxes = [_Lane(sandbox, script, limits) for _ in range(sandbox.boxes)]
+        boxes = [_BoxLane(sandbox, script, limits) for _ in range(sandbox.boxes)]
         seats = range(sandbox.seats)
-        self._lanes: list[_Lane] = [_SeatLane(boxes[n % len(boxes)], n) for n in seats] if seats else boxes
+        self._lanes: Sequence[_Lane] = [_SeatLane(boxes[n % len(boxes)], n) for n in seats] or boxes
         self._turns = RunQueue(self._lanes)
 
     async def load(self) -> None:
@@ -173,7 +173,7 @@ def _refuse_lost(result: CallResult) -> None:
         raise SandboxLostError(result[1].decode("utf-8", "replace"))
 
 
-class _Lane:
+class _BoxLane:
     """A box with the script, replaced when it is lost."""
 
     def __init__(self, sandbox: Holders, script: Script, limits: Limits) -> None:
@@ -235,13 +235,14 @@ class _Lane:
             await self.box.close()
 
 
-class _SeatLane(_Lane):
+class _SeatLane:
     """A seat in a box that other lanes have seats in, too."""
 
-    def __init__(self, shared: _Lane, number: int) -> None:
+    def __init__(self, shared: _BoxLane, number: int) -> None:
         self._shared, self._number = shared, number
         self._holder: Holder | None = None
-        self._seat: Holder | None = None
+        self.box: Holder | None = None
+        """Its seat."""
 
     @property
     def is_loaded(self) -> bool:
@@ -253,12 +254,8 @@ class _SeatLane(_Lane):
     async def load_result(self) -> Execution:
         loaded = await self._shared.load_result()
         if loaded.status == "ok" and self._shared.box is not None and self._holder is not self._shared.box:
-            self._holder, self._seat = self._shared.box, self._shared.box.seat(self._number)
+            self._holder, self.box = self._shared.box, self._shared.box.seat(self._number)
         return loaded
-
-    @property
-    def box(self) -> Holder | None:  # type: ignore[override]
-        return self._seat
 
     def forget(self) -> None:
         self._shared.forget()
@@ -268,3 +265,6 @@ class _SeatLane(_Lane):
 
     async def close(self) -> None:
         await self._shared.close()
+
+
+_Lane: TypeAlias = _BoxLane | _SeatLane

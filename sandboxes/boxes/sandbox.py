@@ -21,14 +21,13 @@ from sandboxes.guest.supervisor import shortage
 from sandboxes.host import event_loop
 from sandboxes.host.cores import cores
 from sandboxes.host.shield import every, finish
+from sandboxes.judges.host_doors import WrittenHosts, written_hosts
 from sandboxes.protocol import Raw
 from sandboxes.refusals import refuse_language
 from sandboxes.words.hints import place_of
 
 if TYPE_CHECKING:
     import ssl
-
-    from sandboxes.judges.host_doors import WrittenHosts
 
 B = TypeVar("B", bound=LoadingBox)
 _BOXES = 8
@@ -45,7 +44,7 @@ class TierConfig(SandboxConfig):
 class BoxedSandbox(Sandbox, Generic[B]):
     """The base of sandboxes with boxes; see docs/threat-model.md for what each tier protects."""
 
-    seated: ClassVar[bool] = False
+    has_seats: ClassVar[bool] = False
     """Whether a box can do several runs beside each other."""
 
     def __init__(self, config: SandboxConfig) -> None:
@@ -53,10 +52,10 @@ class BoxedSandbox(Sandbox, Generic[B]):
         if config.judges is not None and config.isolation is None:
             self.isolation = "call"  # a row that waits holds up no others, and what it asks is known to be its own
         self._tier = config.tier if isinstance(config, TierConfig) else None
-        self._beside = config.judges is not None and config.judges.beside and self.isolation == "call" and self.seated
+        self._beside = bool(config.judges and config.judges.beside) and self.isolation == "call" and self.has_seats
         self._active: ActiveTier[B] | None = None
         self._spare: list[B] = []
-        self._written: WrittenHosts | None = None
+        self._written = WrittenHosts()
         self._boxes: set[B] = set()
         self._programs: list[BoxedProgram] = []
 
@@ -150,16 +149,15 @@ class BoxedSandbox(Sandbox, Generic[B]):
     async def _with_door(self, box: B) -> B:
         if box.listeners and (broker := self.broker) is not None:
             hosts: list[tuple[str, ssl.SSLContext | None]] = [(host, None) for host in broker.judges.ports().values()]
-            await box.open_door(broker, [*hosts, *(self._written.hosts() if self._written else ())])
+            await box.open_door(broker, [*hosts, *self._written.hosts()])
         return box
 
     async def with_ports(self, setup: BoxSetup) -> BoxSetup:
         """Return the setup with the hosts of the judges that the config grants, if it grants any."""
         if (judges := self.config.judges) is None:
             return setup
-        from sandboxes.judges.host_doors import written_hosts  # here: few scripts ask judges
-
-        self._written = await asyncio.to_thread(written_hosts, judges) if judges.door else None
+        if judges.door:
+            self._written = await asyncio.to_thread(written_hosts, judges)
         variables = setup.variables | judges.box_variables()
         return replace(setup, ports=tuple(judges.ports()), written=self._written, variables=variables)
 

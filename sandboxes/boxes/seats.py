@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sandboxes.boxes.channel import Waiter
@@ -115,7 +115,10 @@ class Seat(Waiter):
 
     def __init__(self, seats: Seats, number: int, caller: Caller | None) -> None:
         super().__init__()
-        self._seats, self._box, self._number = seats, seats.box, number
+        self._seats, self._number = seats, number
+        box = self._box = seats.box
+        self.memory, self.reserved_and_held, self.shortage = box.memory, box.reserved_and_held, box.shortage
+        self.finish, self.run_aside, self.end = box.finish, box.run_aside, box.end
         self._heard: deque[Message] = deque()
         self.caller = caller
         """Who its run is for the door."""
@@ -124,7 +127,7 @@ class Seat(Waiter):
         self.limit = 0
         self.full = ""
         self.tmp: str | None = None
-        self.longest = self._box.longest
+        self.longest = box.longest
         if caller is not None:
             self.now = caller.clock.now
 
@@ -133,7 +136,7 @@ class Seat(Waiter):
         return self._box.alive
 
     @property
-    def ended(self) -> bool:
+    def gone(self) -> bool:
         return self._box.gone
 
     def hear(self, message: Message) -> None:
@@ -168,30 +171,12 @@ class Seat(Waiter):
         """Return nothing: a run that has ended has left nothing."""
         return ""
 
-    def memory(self) -> int:
-        return self._box.memory()
-
-    def reserved_and_held(self) -> Sequence[int]:
-        return self._box.reserved_and_held()
-
-    def shortage(self, killed: bool) -> str:
-        return self._box.shortage(killed)
-
     async def end_reason(self) -> tuple[str, bytes]:
         how, why = await self._box.end_reason()
         return ("lost" if self._seats.together else how), why
 
     def sweep(self) -> bool:
         return False
-
-    async def finish(self, work: Callable[[], Awaitable[None]]) -> None:
-        await self._box.finish(work)
-
-    def run_aside(self, work: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        return self._box.run_aside(work)
-
-    def end(self) -> object:
-        return self._box.end()
 
     async def close(self) -> None:
         """End the box, as what is left of a run cannot be ended otherwise."""

@@ -42,12 +42,10 @@ class DenoBox(FolderBox, LoadingBox):
         self._pipes.append(asked)
         self._supervisor = DenoSupervisor(self, asked, self._line, printed)
         try:
-            net = [f"{address}:{port}" for address, port in self._plan.boot.get("listen", ())]
             written = self._setup.written_in(self._plan.tier)
-            net += written.places() if written else []
+            net = [f"{address}:{port}" for address, port in self._plan.boot.get("listen", ())] + written.places()
             command = arguments(self._plan.boot["pipes"], bounds.memory, net)
-            variables = VARIABLES | (written.variables() if written else {})
-            await self._supervisor.start(command, variables, bounds)
+            await self._supervisor.start(command, VARIABLES | written.variables(), bounds)
         except BoxFailure as e:
             await self.close()
             raise SandboxLostError(str(e)) from e

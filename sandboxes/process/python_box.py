@@ -45,8 +45,7 @@ class PythonBox(LoadingBox):
         told = await self._supervisor.imports(modules, request, protocol.bounds(limits))
         return told[0] == "reply" and not self._supervisor.shared
 
-    def beside(self, number: int) -> PythonSeat:
-        """Return what runs beside others in it; see `Holder.seat`."""
+    def seat(self, number: int) -> PythonSeat:
         return PythonSeat(self, self.add_seat(number), self._supervisor)
 
     async def threads(self) -> int:

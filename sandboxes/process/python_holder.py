@@ -73,7 +73,7 @@ class PythonHolder(Holder):
         return self._box.run(payloads, bounds, shared, after)
 
     def seat(self, number: int) -> Holder:
-        return self._box.beside(number)
+        return self._box.seat(number)
 
     def begin(self, calls: Sequence[int]) -> None:
         self._box.begin(calls)

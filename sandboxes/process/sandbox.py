@@ -45,7 +45,7 @@ class ProcessSandbox(BoxedSandbox[PythonBox]):
     """CPython in a hardened process; see docs/threat-model.md for what each tier protects."""
 
     name: ClassVar[str] = "process"
-    seated: ClassVar[bool] = True
+    has_seats: ClassVar[bool] = True
     capabilities: ClassVar[Capabilities] = Capabilities(
         languages=("python",),
         isolation=("batch", "call"),

@@ -32,11 +32,15 @@ class Inbox:
         self._inbox = bytearray()
         self.longest = 1 << 16
         """Most bytes of a message, besides its head."""
-        self.gone = False
-        """Nothing more will come: the box has ended, or has sent an invalid message."""
+        self._gone = False
         self.spoilt = False
         """It has sent an invalid message."""
         loop.add_reader(ours.fileno(), self._readable)
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing more will come: the box has ended, or has sent an invalid message."""
+        return self._gone
 
     def message(self) -> tuple[dict[str, Any], bytes] | None:
         """Return the next message that has arrived, with its parts in one."""
@@ -61,9 +65,9 @@ class Inbox:
         self._wake()
 
     def _give_up(self) -> None:
-        if not self.gone:
+        if not self._gone:
             self._readers.remove_reader(self._ours.fileno())
-            self.gone = True
+            self._gone = True
 
     def hang_up(self) -> None:
         """Close the socket. Safe twice."""

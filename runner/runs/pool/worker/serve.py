@@ -200,14 +200,8 @@ class Worker:
             await self._send({"kind": "started", "job": job}, part.model_dump_json().encode())
             return
         found = part.segment
-        header: dict[str, Any] = {
-            "first": found.first,
-            "rows": found.rows,
-            "size": len(found.data),
-            "counts": dict(found.counts),
-        }
-        header |= {"asked": part.asked} if part.asked else {}
-        await self._send({"kind": "segment", "job": job, **header}, found.data + found.index)
+        header = {"first": found.first, "rows": found.rows, "size": len(found.data), "counts": dict(found.counts)}
+        await self._send({"kind": "segment", "job": job, "asked": part.asked, **header}, found.data + found.index)
 
     async def _tick(self) -> None:
         while True:

@@ -88,16 +88,11 @@ def completion(query: str, prompt: str) -> str:
 
 def _overlap(prompt: str, query: str) -> int:
     """How long the longest end of the prompt is that the query begins with (Knuth, Morris, Pratt 1977)."""
-    start = query[: len(prompt)]
-    table, length = [0] * len(start), 0
-    for at in range(1, len(start)):
-        while length and start[at] != start[length]:
+    text = [*query[: len(prompt)], None, *prompt]
+    table = [0] * len(text)
+    for at in range(1, len(text)):
+        length = table[at - 1]
+        while length and text[at] != text[length]:
             length = table[length - 1]
-        length += start[at] == start[length]
-        table[at] = length
-    length = 0
-    for one in prompt if start else "":
-        while length and (length == len(start) or one != start[length]):
-            length = table[length - 1]
-        length += one == start[length]
-    return length
+        table[at] = length + (text[at] == text[length])
+    return table[-1]

@@ -24,7 +24,6 @@ from runner.inputs.evaluators.evaluator_files import names_of
 from runner.inputs.evaluators.mapping import bind
 from runner.inputs.evaluators.parameters import about
 from runner.inputs.evaluators.python.beside import left_behind
-from runner.inputs.evaluators.python.returns import return_notes
 from runner.inputs.evaluators.typescript.type_errors import problems_of, that_count
 from runner.runs.audit.audit import EvaluatorAudit
 from runner.runs.audit.types import AuditOptions
@@ -55,10 +54,7 @@ def check(options: CommandOptions) -> int:
     # Opened here, where a file that hangs holds up no event loop.
     with nullcontext() if dataset is None else prepared.open(stdin=stdin) as cases:
         out.print(render.facts(_facts(prepared)))
-        for note in [
-            *return_notes(evaluator),
-            *([] if cases is None else prepared.column_notes(cases)),
-        ]:
+        for note in [] if cases is None else prepared.column_notes(cases):
             render.err().say(render.text(f"note: {printable(whole(script))}: {note}"))
         if dataset is None and not sandbox.capabilities.checks:
             return DONE

@@ -30,35 +30,6 @@ _VERDICT = re.compile(r"([\w.]+\.)?[tT]uple\[(bool|float|int), (Optional\[)?str\
 """The annotation of a function that returns a verdict, and why."""
 _REASONS = ("explanation", "reason", "reasoning", "rationale", "comment", "message", "feedback")
 _BEGINNING = 40  # characters of an explanation by which it is known again
-_FORMATS = re.compile(r".*[eEfFgGdn%]")
-
-
-def return_notes(evaluator: Evaluator) -> list[str]:
-    """
-    Return what `evaluate` returns that is no score, or nothing, each with its line.
-
-    Empty for other tools' scripts.
-    """
-    if evaluator.language != "python" or evaluator.dialect is not None or not evaluator.evaluates:
-        return []
-    function = _called(evaluator)
-    if function is None:
-        return []
-    nodes = list(own_nodes(function.body))
-    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
-        return []
-    notes = []
-    returns = [node for node in nodes if isinstance(node, ast.Return)]
-    if bare := next((one for one in returns if one.value is None or _is_none(one.value)), None):
-        notes.append(f"line {bare.lineno} returns None, which fails its row; {_DECLINED}")
-    elif not _ends(function.body):
-        last = function.end_lineno
-        notes.append(
-            f"{evaluator.called} may end at line {last} without a `return`, which fails its row; return a score there"
-        )
-    if text := next((one for one in returns if one.value is not None and _is_text(one.value)), None):
-        notes.append(f"line {text.lineno} returns a number as text, which is a label and no score; return the number")
-    return notes
 
 
 class Swallow(NamedTuple):
@@ -438,41 +409,3 @@ def returned_scores(node: ast.AST) -> Iterator[float | str]:
                 yield float(value.value)
             if (inner is node.value or name == "label") and isinstance(value.value, bool | str):
                 yield str(value.value)
-
-
-_DECLINED = 'to give no score: return {"score": None, "explanation": "why"}'
-
-
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
-
-
-def _is_text(value: ast.expr) -> bool:
-    match value:
-        case ast.Constant(value=str(text)):
-            return NUMBER.fullmatch(text) is not None
-        case ast.JoinedStr(
-            values=[ast.FormattedValue(format_spec=ast.JoinedStr(values=[ast.Constant(value=str(spec))]))]
-        ):
-            return _FORMATS.fullmatch(spec) is not None
-        case ast.Call(func=ast.Name(id="str"), args=[ast.Call(func=ast.Name(id="round" | "float" | "int"))]):
-            return True
-        case ast.IfExp(body=one, orelse=other):
-            return _is_text(one) or _is_text(other)
-    return False
-
-
-def _ends(body: Sequence[ast.stmt]) -> bool:
-    """Whether these statements surely return or raise, or may do so in a way that is not looked at."""
-    match body[-1] if body else None:
-        case ast.Return() | ast.Raise() | ast.Match() | ast.With() | ast.AsyncWith():
-            return True
-        case ast.If(body=one, orelse=other):
-            return _ends(one) and _ends(other)
-        case ast.While(test=ast.Constant(value=true)):
-            return bool(true)
-        case ast.Try(body=one, handlers=handlers, orelse=other, finalbody=final):
-            return _ends(final) or (_ends(other or one) and all(_ends(handler.body) for handler in handlers))
-        case ast.Assert(test=ast.Constant(value=false)):
-            return not false
-    return False

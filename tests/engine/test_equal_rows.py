@@ -69,6 +69,11 @@ def test_an_error_that_is_hidden_in_all_rows_is_named(
     assert said in notes(source, entry, "--sandbox", sandbox, *options)
 
 
+def test_check_names_an_error_that_is_hidden_in_its_rows(rows: str) -> None:
+    Path("script.py").write_text(HIDES)
+    assert "line 5 hid KeyError: 'gold'" in evalcell("check", "script.py", rows).stderr
+
+
 @pytest.mark.parametrize("source", [LOOPS, HIDES.replace("0.0", "len(output) % 7")])
 def test_nothing_is_said_where_nothing_is_hidden_or_rows_differ(rows: str, source: str) -> None:
     if source is not LOOPS:

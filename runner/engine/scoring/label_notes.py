@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from runner.core.text import list_names, printable, rows_of
 from runner.core.types import Categorical, Evaluator, config_of
 from runner.engine.scoring.look_alikes import tell_apart
 from runner.engine.scoring.shown_rows import ShownRow
 from runner.engine.scoring.summary import Summary
-from runner.inputs.evaluators.python.returns import NUMBER, Swallow, swallowed_errors
+from runner.inputs.evaluators.python.returns import NUMBER
 
 _NAMED = 4
 _FEW = 3
@@ -36,14 +36,6 @@ def label_notes(
     rows = list(rows)
     if errors:
         yield errors
-    elif hidden := _hidden(summary, evaluator, rows):
-        what, places = hidden
-        lines = [str(one.line) for one in places[:_NAMED]]
-        where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(lines[:-1])} and {lines[-1]}"
-        yield (
-            f"every {what}, which {where} of {evaluator.name} would give in place of an error; to see whether one "
-            "is hidden, let it raise there, and the rows say why"
-        )
     else:
         for value, what in _constants(summary, evaluator):
             yield (
@@ -70,31 +62,6 @@ def label_notes(
             f"{json.dumps(first)}{row}: that is a label, and no score; return {_number(first, evaluator)}, or "
             "declare the labels in the script's header"
         )
-
-
-def _hidden(summary: Summary, evaluator: Evaluator, rows: Sequence[ShownRow]) -> tuple[str, list[Swallow]] | None:
-    """
-    The one score or label that all rows have, and where the script gives it in place of an error.
-
-    A place with an explanation that no row has did not run.
-    """
-    if (same := _same(summary)) is None or not (one := swallowed_errors(evaluator).get(same[1])):
-        return None
-    what = same[0]
-    said = [" ".join(row.remark.split()) for row in rows if row.outcome == "scored"]
-    if said and all(said):
-        one = [place for place in one if any(place.reason in remark for remark in said)]
-    return (what, one) if one else None
-
-
-def _same(summary: Summary) -> tuple[str, float | str] | None:
-    """The one score or label that all rows have, in words and as it is."""
-    low, (label, *others) = summary.min, [*summary.labels] or [""]
-    if summary.outputs or (low is not None and low != summary.max):
-        return None
-    if low is not None:
-        return f"score is {low:g}", low
-    return (f"label is {printable(label, 60)}", label) if label and not others else None
 
 
 def _constants(summary: Summary, evaluator: Evaluator) -> Iterator[tuple[str, str]]:

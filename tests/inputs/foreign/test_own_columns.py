@@ -9,8 +9,6 @@ import pytest
 import runner
 from runner.core.errors import ColumnsError, EvaluatorError
 from runner.core.types import InputMapping
-from runner.engine.scoring.label_notes import label_notes
-from runner.engine.scoring.shown_rows import ShownRow
 from runner.inputs.datasets import column_notes
 from runner.inputs.datasets.peekable_cases import Lookahead
 from runner.inputs.datasets.rows import cases_from_rows
@@ -128,25 +126,6 @@ def test_what_a_metric_sets_or_calls_itself_is_no_column() -> None:
         "        self.success =", "        test_case.seen = len(test_case.model_dump())\n        self.success ="
     )
     assert {"seen", "model_dump"}.isdisjoint(one.name for one in parse_evaluator(source, "script").parameters)
-
-
-def hidden(source: str, rows: list[dict[str, Any]], shown: bool = True) -> list[str]:
-    evaluator = parse_evaluator(source, "script")
-    report = runner.evaluate(evaluator, rows)
-    told = [
-        ShownRow(id=one.id, number=at, outcome=one.outcome, score=one.score, remark=one.explanation or "")
-        for at, one in enumerate(report.results, 1)
-    ]
-    return [one for one in label_notes(report.summary, evaluator, told if shown else ()) if "in place of an" in one]
-
-
-def test_no_line_is_named_whose_explanation_no_row_has() -> None:
-    source = PROMPTFOO["python"]
-    assert not hidden(source, [ROW] * 3)
-    (note,) = hidden(source, [ROW] * 3, shown=False)  # without a word of the rows it may have run
-    source = source.replace('.get("step", 0)', '["step"]').replace("(TypeError, ValueError)", "Exception")
-    (note,) = hidden(source, [ROW | {"response": {"thinking": "sum"}}] * 3)
-    assert "which line 14 of script would give in place of an error" in note
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from runner.cli.main import cli
 from runner.core.errors import ColumnsError, EvaluatorError
 from runner.core.types import Evaluator, InputMapping
 from runner.engine.request import RunRequest, prepare
-from runner.engine.scoring.label_notes import label_notes
 from runner.inputs.evaluators.load import parse_evaluator
 
 WHOLE = """
@@ -181,23 +180,6 @@ def test_a_value_of_another_kind_than_the_script_uses_is_said(
     assert [note[: len(told or "")] for note in notes] == ([] if told is None else [told])
     if source == SWALLOWS and told:
         assert notes[0].endswith('if the row itself is meant, give InputMapping(paths={"row": "$.metadata"})')
-
-
-@pytest.mark.parametrize(("value", "label"), [("False", "False"), ('"wrong"', "wrong"), ('{"label": "bad"}', "bad")])
-def test_labels_that_may_all_be_hidden_errors_are_said(value: str, label: str) -> None:
-    source = f"""
-def evaluate(output):
-    try:
-        return "right" if output["x"] else True
-    except Exception:
-        return {value}
-"""
-    evaluator = read(source)
-    summary = runner.evaluate(evaluator, [{"output": "1"}, {"output": "2"}]).summary
-    (note,) = label_notes(summary, evaluator)
-    assert note.startswith(f"every label is {label}, which line 6 of scorer would give in place of an error")
-    mixed = runner.evaluate(evaluator, [{"output": "1"}, {"output": {"x": 1}}]).summary
-    assert not list(label_notes(mixed, evaluator))
 
 
 def test_a_function_of_all_rows_is_told_how_it_takes_one() -> None:

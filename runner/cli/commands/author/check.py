@@ -16,6 +16,7 @@ from runner.cli.views import render
 from runner.core.errors import InputError
 from runner.core.text import command_text, printable, rows_of, whole
 from runner.core.types import Case, Categorical, Continuous, Evaluator, OutputConfig, Result
+from runner.engine.equal_rows import EqualRows
 from runner.engine.request import PreparedRun, RunRequest
 from runner.engine.scoring.label_notes import label_notes
 from runner.engine.scoring.shown_rows import Worst
@@ -74,7 +75,7 @@ def check(options: CommandOptions) -> int:
     for result in results:
         shown.add(result)
         tally.add(result)
-    for note in label_notes(tally.summary(), prepared.evaluator, shown.rows().rows):
+    for note in label_notes(tally.summary(), prepared.evaluator, shown.rows().rows, tried.hidden):
         render.err().say(render.text(f"note: {note}"))
     out.print()
     out.print(render.rows_table(shown.rows().rows))
@@ -122,10 +123,11 @@ def _nothing(results: list[Result]) -> str:
 
 @dataclass
 class _Tried:
-    """The type errors of a script, and its results on a few rows."""
+    """The type errors of a script, its results on a few rows, and the errors that it may hide in them."""
 
     problems: list[Problem] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
+    hidden: str = ""
 
 
 async def _try(prepared: PreparedRun, cases: Iterable[Case] | None, tried: _Tried) -> None:
@@ -134,9 +136,11 @@ async def _try(prepared: PreparedRun, cases: Iterable[Case] | None, tried: _Trie
         tried.problems += that_count(prepared.evaluator, every)
         if cases is None or tried.problems:
             return
-        async with aclosing(prepared.score(cases, opened)) as found:
+        equal = EqualRows(prepared.evaluator)
+        async with aclosing(prepared.score(cases, opened, equal.watch)) as found:
             async for result in found:
                 tried.results.append(result)
+        tried.hidden = await equal.hidden(opened, prepared.request.limits)
 
 
 def _facts(prepared: PreparedRun) -> list[tuple[str, RenderableType]]:

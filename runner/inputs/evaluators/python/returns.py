@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runner.core.text import list_names
 from runner.core.types import Evaluator
@@ -21,67 +21,12 @@ from runner.inputs.evaluators.python.signature import (
     names_of,
     own_nodes,
     parse,
-    reach,
 )
 
 NUMBER = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*%?|nan|inf|infinity)\s*", re.IGNORECASE | re.ASCII)
 """A number as text."""
 _VERDICT = re.compile(r"([\w.]+\.)?[tT]uple\[(bool|float|int), (Optional\[)?str\b")
 """The annotation of a function that returns a verdict, and why."""
-_REASONS = ("explanation", "reason", "reasoning", "rationale", "comment", "message", "feedback")
-_BEGINNING = 40  # characters of an explanation by which it is known again
-
-
-class Swallow(NamedTuple):
-    """Where a script gives a score in place of an error."""
-
-    line: int
-    reason: str = ""
-    """What the explanation that it gives with the score begins with, as far as its text tells it."""
-
-
-def swallowed_errors(evaluator: Evaluator) -> dict[float | str, list[Swallow]]:
-    """
-    Return where a Python script gives a score or label in place of any exception, by that.
-
-    Of places that the function which is called reaches, if there are any: another one has not run.
-    """
-    if evaluator.language != "python" or evaluator.dialect_failures == "as-zero" or evaluator.is_inline:
-        return {}
-    tree = parse(evaluator.source, evaluator.name)
-    return _swallowed(reach(tree, evaluator.entry or evaluator.called)) or _swallowed([tree])
-
-
-def _swallowed(nodes: Iterable[ast.AST]) -> dict[float | str, list[Swallow]]:
-    found: dict[float | str, list[Swallow]] = {}
-    for block in (inner for node in nodes for inner in ast.walk(node) if isinstance(inner, ast.Try)):
-        for handler in block.handlers:
-            if handler.type is not None and not _is_broad(handler.type):
-                continue
-            for one in own_nodes(handler.body):
-                for value in returned_scores(one):
-                    places = found.setdefault(value, [])
-                    place = Swallow(getattr(one, "lineno", handler.lineno), _reason(one))
-                    if place not in places:
-                        places.append(place)
-    return {value: sorted(places) for value, places in found.items()}
-
-
-def _pairs(node: ast.AST) -> list[tuple[Any, ast.AST]]:
-    """The names and values of a dict, or of a call."""
-    if isinstance(node, ast.Dict):
-        return [(getattr(key, "value", None), value) for key, value in zip(node.keys, node.values, strict=True)]
-    return [(one.arg, one.value) for one in node.keywords] if isinstance(node, ast.Call) else []
-
-
-def _reason(node: ast.AST) -> str:
-    """The beginning of the explanation in what a statement returns."""
-    for inner in ast.walk(node):
-        for name, value in _pairs(inner):
-            first = value.values[0] if isinstance(value, ast.JoinedStr) and value.values else value
-            if name in _REASONS and isinstance(first, ast.Constant) and isinstance(first.value, str):
-                return " ".join(first.value.split())[:_BEGINNING]
-    return ""
 
 
 def tuple_step(evaluator: Evaluator) -> str:
@@ -385,27 +330,3 @@ def _called(evaluator: Evaluator) -> FunctionNode | None:
     """The function that is called, as it is written."""
     found = names_of(parse(evaluator.source, evaluator.name).body).get(evaluator.called)
     return found if isinstance(found, FunctionNode) else None
-
-
-def _is_broad(kind: ast.expr) -> bool:
-    every = kind.elts if isinstance(kind, ast.Tuple) else [kind]
-    return any(isinstance(one, ast.Name) and one.id in _BROAD for one in every)
-
-
-_BROAD = {"Exception", "BaseException", "TypeError", "KeyError", "AttributeError"}
-"""What a script that gets other things than it thinks raises."""
-
-
-def returned_scores(node: ast.AST) -> Iterator[float | str]:
-    """Return the numbers that a statement returns, alone or as a `score` of what it returns, or the label."""
-    if not isinstance(node, ast.Return) or node.value is None:
-        return
-    for inner in ast.walk(node.value):
-        named = isinstance(inner, ast.Dict | ast.Call)
-        for name, value in _pairs(inner) if named or inner is not node.value else [("score", inner)]:
-            if not isinstance(value, ast.Constant):
-                continue
-            if name in ("score", "value") and isinstance(value.value, int | float):
-                yield float(value.value)
-            if (inner is node.value or name == "label") and isinstance(value.value, bool | str):
-                yield str(value.value)

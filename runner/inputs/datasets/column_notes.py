@@ -327,40 +327,32 @@ def _shapes(evaluator: Evaluator, values: Mapping[str, Any]) -> Iterator[str]:
         return
     from runner.inputs.evaluators.foreign.evidence import goes_through, of_sets
     from runner.inputs.evaluators.foreign.module import read_python
-    from runner.inputs.evaluators.python.entries import call_name, entries_of, likely
+    from runner.inputs.evaluators.python.entries import entries_of, likely
     from runner.inputs.evaluators.python.lists import list_parameters
-    from runner.inputs.evaluators.python.returns import handed_on
+    from runner.inputs.evaluators.python.row_function import renaming, row_line
     from runner.inputs.evaluators.python.row_values import place_of_rows
 
     module, called = read_python(evaluator.source, evaluator.name), evaluator.called
-    name = call_name(module.body, called)
     if names := [name for name in of_sets(module, called) if isinstance(values.get(name), list)]:
-        own, given = handed_on(evaluator)
-        made = re.sub(rf"(?<![\w=])({'|'.join(names)})(?=,|$)|(?<==)({'|'.join(names)})(?=,|$)", r"set(\1\2)", given)
-        way = f"add `def evaluate({own}): return {name}({made})` to the script, and run that"
+        way = f"add `{row_line(evaluator, {name: f'set({name})' for name in names})}` to the script, and run that"
         if called == "evaluate" or "." in called:
             way = f"make it one there, as by `{names[0]} = set({names[0]})`"
         yield f"{list_names(names)} of {called} is declared as a set, and a row has a list; {way}"
     plain = [p for p, some in values.items() if isinstance(some, list) and not any(isinstance(o, list) for o in some)]
     lists = [p for p, some in values.items() if isinstance(some, list)]
     if place := place_of_rows(module, called, lists) if lists else "":
-        own, given = handed_on(evaluator)
-        made = ", ".join(f"[{one}]" if one.rpartition("=")[2] in lists else one for one in given.split(", "))
-        first = "name it otherwise (NAME), and " if called == "evaluate" else ""
         yield (
             f"{called} returns a value for each part of {list_names(lists)}, as of all rows, and the first row has a "
-            f"list there; if that is the row's own, {first}add `def evaluate({own}): return {name}({made}){place}` "
-            "to the script, and run that"
+            f"list there; if that is the row's own, {renaming(called)}add "
+            f"`{row_line(evaluator, {one: f'[{one}]' for one in lists}, place)}` to the script, and run that"
         )
     elif inner := list_parameters(module, called, plain):
-        own, given = handed_on(evaluator)
-        made = ", ".join(f"[{one}]" if one in inner else one for one in given.split(", "))
         by = next(iter(inner.values()))
         how = f"gives each part of {list_names(inner)} to `{by}`, which goes through it"
         how = how if by else f"goes through {list_names(inner)} together, and through each part"
         yield (
             f"{called} {how}: it takes a list of lists, as of several sentences, and the first row has one; if so, "
-            f"add `def evaluate({own}): return {name}({made})` to the script, and run that"
+            f"add `{row_line(evaluator, {one: f'[{one}]' for one in inner})}` to the script, and run that"
         )
     for p in (p for p, value in values.items() if isinstance(value, str)):
         if by := goes_through(module, called, p):

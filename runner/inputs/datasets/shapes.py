@@ -306,11 +306,9 @@ def _of_references(name: str, evaluator: Evaluator, parameter: str, cell: str) -
 
 def best_of(evaluator: Evaluator, parameter: str, several: str) -> str:
     """Return the line of an `evaluate` that takes the best score of several references."""
-    from runner.inputs.evaluators.python.returns import handed_on
+    from runner.inputs.evaluators.python.row_function import row_call, row_head
 
-    own, given = handed_on(evaluator)
-    called = f"{_call_name(evaluator)}({_with(given, {parameter: 'one'})})"
-    return f"def evaluate({own}): return max({called} for one in {several})"
+    return f"{row_head(evaluator)} return max({row_call(evaluator, {parameter: 'one'})} for one in {several})"
 
 
 def _is_meant(parameter: str, use: ListUse) -> bool:
@@ -391,39 +389,37 @@ def _of_all(
     values: Mapping[str, Any],
 ) -> str:
     """What to do where a function takes the values of all rows."""
-    from runner.inputs.evaluators.python.returns import handed_on, tuple_names
+    from runner.inputs.evaluators.python.returns import tuple_names
+    from runner.inputs.evaluators.python.row_function import renaming, row_call, row_head, row_line
     from runner.inputs.evaluators.python.row_values import place_of_rows
 
     misfits = [*brackets]
     called, p = evaluator.called, misfits[0]
-    function = _call_name(evaluator)
-    own, given = handed_on(evaluator)
-    each = _with(given, {one: made.format(one) for one, made in brackets.items()})
+    each = {one: made.format(one) for one, made in brackets.items()}
     numbers = not any(isinstance(one, str) for one in values[p])
-    row = f"{function}({each})"
+    row = row_call(evaluator, each)
     if equal and len(misfits) == 2 == len([one for one in evaluator.parameters if one.required]):
         row = f"float({misfits[0]} == {misfits[1]})"
     words = tuple_names(evaluator.source, evaluator.name, called)
     rows = {one: made[1:-1].format(f'row["arguments"]["{one}"]') for one, made in brackets.items()}
-    every = _with(given, {one: f"[{made} for row in results]" for one, made in rows.items()})
-    figures = f"{function}({every})"
+    figures = row_call(evaluator, {one: f"[{made} for row in results]" for one, made in rows.items()})
     if words:
         names = ", ".join(f'"{one}"' for one in words)
         row = row if row.startswith("float(") else f"{row}[{len(words) - 1}]"
         figures = f"dict(zip(({names}), {figures}))"
-    first = "name it otherwise (NAME), and " if called == "evaluate" else ""
+    first = renaming(called)
     again = "" if called == "evaluate" else f", and run the script without `:{called}`"
     what = "takes lists, with a value for each row" if numbers or len(misfits) > 1 else "takes a list"
     if place := place_of_rows(module, called, misfits):
         return (
             f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {called} {what}, and returns a list "
             f"with one of each: {first}add this line to the end of the script{again}:\n"
-            f"def evaluate({own}): return {function}({each}){place}\n"
+            f"{row_line(evaluator, each, place)}\n"
             f"If {list_names(misfits)} should be a list in each row, put the file right"
         )
     text = (
         f"{name}: `{p}` is {describe(values[p][0], 60)} in the first row, and {called} {what}, as of all "
-        f"rows together: {first}add these lines to the end of the script{again}:\ndef evaluate({own}): return {row}\n"
+        f"rows together: {first}add these lines to the end of the script{again}:\n{row_head(evaluator)} return {row}\n"
         f"def aggregate(results): return {figures}\n"
         "The figure of all rows is then `aggregate`: docs/how-to/aggregates.md"
     )
@@ -432,30 +428,10 @@ def _of_all(
 
 def _lines(evaluator: Evaluator, lines: list[str], made: Mapping[str, str]) -> str:
     """What to add to the script so that the function gets other values than the row has."""
-    from runner.inputs.evaluators.python.returns import handed_on
+    from runner.inputs.evaluators.python.row_function import row_line
 
-    called = evaluator.called
-    own, given = handed_on(evaluator)
-    if called == "evaluate":
+    if evaluator.called == NAME:
         steps = "; ".join(f"{p} = {one}" for p, one in made.items())
         return "begin the function with these lines:\n" + "\n".join([*lines, steps])
-    add = [*lines, f"def evaluate({own}): return {_call_name(evaluator)}({_with(given, made)})"]
-    return f"add these lines to the end of the script, and run it without `:{evaluator.called}`:\n" + "\n".join(add)
-
-
-def _call_name(evaluator: Evaluator) -> str:
-    """How the function is called in the script."""
-    from runner.inputs.evaluators.python.entries import call_name
-    from runner.inputs.evaluators.python.signature import parse
-
-    return call_name(parse(evaluator.source, evaluator.name).body, evaluator.called)
-
-
-def _with(given: str, made: Mapping[str, str]) -> str:
-    """The arguments of a call, of which some are other expressions."""
-
-    def one(argument: str) -> str:
-        head, equals, value = argument.rpartition("=")
-        return f"{head}{equals}{made.get(value, value)}"
-
-    return ", ".join(map(one, given.split(", "))) if given else given
+    add = "\n".join([*lines, row_line(evaluator, made)])
+    return f"add these lines to the end of the script, and run it without `:{evaluator.called}`:\n{add}"

@@ -7,13 +7,12 @@ import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile
 from typing import NamedTuple
 
 from runner.core.text import list_names
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.column_suggestions import likely_direction
-from runner.inputs.evaluators.python.entries import call_name
+from runner.inputs.evaluators.python.row_function import called_function, renaming, row_call, row_head, row_line
 from runner.inputs.evaluators.python.signature import (
     FunctionNode,
     definitions,
@@ -34,15 +33,12 @@ def tuple_step(evaluator: Evaluator) -> str:
     function = evaluator.called
     if evaluator.dialect is not None or "." in function:
         return "return one of its values, or a dict of them by names that are `outputs` in the script's header"
-    own, given = handed_on(evaluator)
-    given, brackets = _bracketed(evaluator, given)
-    called = call_name(parse(evaluator.source, evaluator.name).body, function)
-    first = "name it otherwise (NAME), and " if function == "evaluate" else ""
-    start = f"def evaluate({own}):"
+    lists, brackets = _bracketed(evaluator)
+    first = renaming(function)
     place = tuple_place(evaluator.source, evaluator.name, function) or TuplePlace("[0]", 0, ())
     ordinal = _ORDINALS[place.at] if place.at < len(_ORDINALS) else f"{place.at + 1}th"
     what = f"it returns {list_names(place.parts, 4)} together; " if place.parts else ""
-    step = f"{what}for its {ordinal} value {first}add `{start} return {called}({given}){place.path}` to the script and "
+    step = f"{what}for its {ordinal} value {first}add `{row_line(evaluator, lists, place.path)}` to the script and "
     if handed := _handed(evaluator):
         line, call = handed
         step = f"{what}for its {ordinal} value let line {line} be `return {call}{place.path}`, and "
@@ -50,7 +46,7 @@ def tuple_step(evaluator: Evaluator) -> str:
     if verdict := _with_reason(evaluator.source, evaluator.name, function):
         kind = '"label": str(verdict)' if verdict == "verdict" else '"score": float(score)'
         return (
-            f"{first}add `{start} {verdict}, why = {called}({given}); return "
+            f"{first}add `{row_head(evaluator)} {verdict}, why = {row_call(evaluator, lists)}; return "
             f'{{{kind}, "explanation": str(why)}}` to the script and run that'
         )
     names = tuple_names(evaluator.source, evaluator.name, function)
@@ -58,7 +54,7 @@ def tuple_step(evaluator: Evaluator) -> str:
         return step
     outputs = ", ".join(f'{one} = {{kind = "continuous"{likely_direction(one)}}}' for one in names)
     words = ", ".join(f'"{one}"' for one in names)
-    lines = f"{start} return dict(zip(({words}), {called}({given})))"
+    lines = f"{row_head(evaluator)} return dict(zip(({words}), {row_call(evaluator, lists)}))"
     if evaluator.outputs or "/// script" in evaluator.source:
         return f"{step}; for all `{lines}`, and in the script's header `outputs = {{{outputs}}}` in place of `output`"
     header = ("# /// script", "# [tool.evalcell]", f"# outputs = {{{outputs}}}", "# ///")
@@ -198,7 +194,7 @@ def _returning(body: list[ast.stmt], called: str) -> FunctionNode | None:
 
 def _handed(evaluator: Evaluator) -> tuple[int, str] | None:
     """The line of an `evaluate` that returns what another function of the script does, and that call."""
-    function = _called(evaluator)
+    function = called_function(evaluator)
     match [] if function is None else function.body:
         case [ast.Return(value=ast.Call(func=ast.Name(id=other)) as call)]:
             inner = names_of(parse(evaluator.source, evaluator.name).body).get(other)
@@ -206,50 +202,27 @@ def _handed(evaluator: Evaluator) -> tuple[int, str] | None:
     return None
 
 
-def handed_on(evaluator: Evaluator) -> tuple[str, str]:
-    """
-    Return the parameters of a function that calls the evaluator's, and what it gives to that.
-
-    All of them: a column may fill one with a default, and what is not handed on changes the numbers without a word.
-    """
-    required = [one.name for one in evaluator.parameters if one.required]
-    function = _called(evaluator)
-    if function is None:
-        return ", ".join(required), ", ".join(required)
-    args = function.args
-    places = [one.arg for one in (*args.posonlyargs, *args.args)]
-    usual: dict[str, ast.expr | None] = dict(zip(places[::-1], args.defaults[::-1], strict=False))
-    usual |= {one.arg: value for one, value in zip(args.kwonlyargs, args.kw_defaults, strict=True)}
-    names = [*places, *(one.arg for one in args.kwonlyargs)]
-    optional = {name: node for name in names if name not in required and (node := usual.get(name)) is not None}
-    first = [*takewhile(lambda name: name in required or name in places[: len(args.posonlyargs)], places)]
-    own = [*required, *(f"{name}={expression(node)}" for name, node in optional.items())]
-    ours = [*first, *(f"{name}={name}" for name in (*required, *optional) if name not in first)]
-    return ", ".join(own), ", ".join(ours)
-
-
 _TOKENS = re.compile(r"\btoken(s|i[sz]ed)\b")
 
 
-def _bracketed(evaluator: Evaluator, given: str) -> tuple[str, str]:
-    """The arguments of a call, with brackets where it takes a list of what a row likely has, and what to say of it."""
+def _bracketed(evaluator: Evaluator) -> tuple[dict[str, str], str]:
+    """The parameters that are given a list of what a row likely has, as such, and what to say of it."""
     from runner.inputs.evaluators.foreign.module import read_python  # here: few functions return several values
     from runner.inputs.evaluators.python.lists import list_parameters
 
     names = [one.name for one in evaluator.parameters if one.required]
     if not (inner := list_parameters(read_python(evaluator.source, evaluator.name), evaluator.called, names)):
-        return given, ""
-    function = _called(evaluator)
+        return {}, ""
+    function = called_function(evaluator)
     if (told := "" if function is None else ast.get_docstring(function) or "") and _TOKENS.search(told):
         words = {one: f"[{one}.split()]" for one in inner}
         several = [one for one in inner if re.search(rf"\b{one}\b[^:\n]*:.*\blists? of lists?\b", told)]
         words |= {one: f"[{words[one]}]" for one in several}
-        made = [words.get(one, one) for one in given.split(", ")]
-        return ", ".join(made), " (it takes lists of words: leave `.split()` out where a row has them)"
-    made = [f"[{one}]" if one in inner else one for one in given.split(", ")]
+        return words, " (it takes lists of words: leave `.split()` out where a row has them)"
     by = next(iter(inner.values()))
     each = f", of which `{by}` goes through each" if by else ""
-    return ", ".join(made), f" (it takes lists of lists{each}: leave the brackets out where a row has several)"
+    lists = {one: f"[{one}]" for one in inner}
+    return lists, f" (it takes lists of lists{each}: leave the brackets out where a row has several)"
 
 
 @lru_cache(8)
@@ -324,9 +297,3 @@ def _objects(function: FunctionNode) -> set[str]:
         if isinstance(value, kinds)
         or (isinstance(value, ast.Call) and expression(value.func).rpartition(".")[2] in _NO_NUMBERS)
     }
-
-
-def _called(evaluator: Evaluator) -> FunctionNode | None:
-    """The function that is called, as it is written."""
-    found = names_of(parse(evaluator.source, evaluator.name).body).get(evaluator.called)
-    return found if isinstance(found, FunctionNode) else None

@@ -11,11 +11,11 @@ from runner.core.errors import EvaluatorError, ListsError
 from runner.core.text import list_names
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
-from runner.inputs.evaluators.entrypoint import NAME
 from runner.inputs.evaluators.foreign.evidence import attributes, holders
 from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
 from runner.inputs.evaluators.python.entries import call_name
 from runner.inputs.evaluators.python.returns import tuple_place
+from runner.inputs.evaluators.python.row_function import renaming
 from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, expression, key_of
 from sandboxes.words.wording import Setting
 
@@ -116,7 +116,7 @@ def _of_frame(module: ScriptModule, entry: str, frame: str, own: Sequence[Parame
     if not rest:
         lines.append(f"def aggregate(results): return {call(all_rows)}")
         end = "The first is a frame of one row, and `aggregate` is given all: docs/how-to/aggregates.md"
-    first = "name it otherwise (NAME), and " if entry == NAME else ""
+    first = renaming(entry)
     if not any(one.partition(".")[0] == package for one in module.imports.values()):
         columns += f", with {Setting('sandbox.packages', [package])}"
     return (
@@ -263,7 +263,7 @@ def _of_rows(module: ScriptModule, entry: str, parameter: str) -> str:
     head = "from types import SimpleNamespace\n"
     if not attributes:
         record, head = f"{{{', '.join(f'{chr(34)}{one}{chr(34)}: {one}' for one in every)}}}", ""
-    first = "name it otherwise (NAME), and " if entry == NAME else ""
+    first = renaming(entry)
     part = tuple_place(module.source, module.where, entry)
     path = part.path if part is not None and part.sure else ""
     whole, rows = ("object", f"{{0: {record}}}") if keyed else ("list", f"[{record}]")
@@ -293,7 +293,7 @@ def _of_pair(module: ScriptModule, entry: str, parameter: str) -> str:
     if not pair:
         made = f"SimpleNamespace({', '.join(f'{one}={each}' for one, each in zip(names, given, strict=True))})"
     every = [f'numpy.array([row["arguments"]["{one}"] for row in results])' for one in names]
-    first = "name it otherwise (NAME), and " if entry == NAME else ""
+    first = renaming(entry)
     return (
         f"{entry} takes the {names[0]} and {names[1]} of all rows as `{parameter}`, "
         f"as a trainer of transformers calls it, and is called with one row here: {first}add these lines to the end of "

@@ -176,7 +176,7 @@ async def try_draft(service: Service, draft: Draft, count: int = DRAFT_ROWS) -> 
             return EMPTY | known
     except Exception as error:
         return _failed(error, draft) | known
-    places = [blame(draft.source, draft.language, checked.entry or "", one) for one in reply.results]
+    places = [blame(draft.source, checked.entry or "", one) for one in reply.results]
     found = {(one.line, one.column, one.message): one for one in (*reply.problems, *filter(None, places))}
     times = [one.result.duration_ms for one in reply.results if one.result.error is None]
     pace = max(0.05, fmean(times[1:] or times)) / 1000 if times else None  # the first one is slower
@@ -244,7 +244,6 @@ async def _evaluated(service: Service, draft: Draft, asked: EvaluateRequest, kno
         return await service.evaluate(asked)
     except ColumnsError as error:
         likely = {name: path for name, path in error.paths.items() if path != PLACEHOLDER}
-        likely |= mapping_form.alike(rows, kept.mapping.paths | likely, [n for n in error.paths if n not in likely])
         mapping = InputMapping(paths={**kept.mapping.paths, **likely}, literals=kept.mapping.literals)
         kept = kept.model_copy(update={"mapping": mapping})
         ask(likely)

@@ -20,7 +20,6 @@ from runner.server.http.route import PageRoute
 from runner.server.http.v1.parts import Here, while_there
 from runner.server.http.web import draft as drafts
 from runner.server.http.web import forms, header_form, mapping_form
-from runner.server.http.web.blame import endless
 from runner.server.http.web.draft import DRAFT_ROWS, EMPTY, Draft
 from runner.server.http.web.render import link, page, value
 from runner.server.service.base import call_in_thread, parsed_version
@@ -74,13 +73,6 @@ async def audit(request: Request, service: Here) -> Response:
     fields = {name: form.get(f"audit_{name}", "").strip() for name in ("labels", "examples")}
     found = await while_there(request, drafts.audit_draft, service, draft, **fields)
     return await _editor(request, service, draft, side="audit", audit=_NO_AUDIT | fields | found)
-
-
-@router.post("/evaluators/loop")
-async def find_loop(request: Request) -> Response:
-    """Return the line of the loop that likely keeps a script from its end, as JSON; null where nothing tells it."""
-    draft = drafts.of_form(await forms.fields(request))
-    return JSONResponse({"line": await call_in_thread(endless, draft.source, draft.language)})
 
 
 @router.post("/evaluators/unpack")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -22,10 +21,6 @@ from runner.server.http.web import forms
 COLUMN, OTHER, OF = "map:", "path:", "mapping_of"
 """Fields of a form: a parameter's column, its path or value, and the dataset that these were chosen for."""
 _FIELDS = 40
-_ALIKE = 0.4
-"""The part of a reference's words that must stand in the output for it to be likely."""
-_READ = 10_000
-_WORDS = re.compile(r"\w+")
 _COLUMNS = 200
 """Columns that can be chosen; others are written as a path."""
 
@@ -188,28 +183,6 @@ def questions(
     return MappingForm(
         dataset, tuple(found), tuple(columns[:_COLUMNS]), forms.mapping_text(choice.mapping), choice.id_column
     )
-
-
-def alike(rows: Sequence[Mapping[str, Any]], paths: Mapping[str, str], lacking: Sequence[str]) -> dict[str, str]:
-    """Return the column of the reference, if it alone is lacking: the one whose words stand in the output's."""
-    output = next((name for path in (paths.get("output", ""), "output") if (name := column_of(path))), "")
-    if [*lacking] != ["reference"] or not all(output in row for row in rows):
-        return {}
-    taken = {column_of(path) for path in paths.values()} | {output}
-    shares: dict[str, float] = {}
-    for column in [name for name in dict.fromkeys(name for row in rows for name in row) if name not in taken]:
-        found = [_share(row.get(column), row[output]) for row in rows]
-        shares[column] = sum(found) / len(found)
-    best, *others = sorted(shares, key=lambda name: -shares[name]) or [""]
-    if not best or shares[best] < _ALIKE or (others and shares[others[0]] > shares[best] / 2):
-        return {}
-    return {"reference": column_text(best)}
-
-
-def _share(of: Any, text: Any) -> float:
-    """The part of the first one's words that stand in the second."""
-    words, known = ({*_WORDS.findall(str(one)[:_READ].lower())} for one in (of, text))
-    return len(words & known) / len(words) if words else 0.0
 
 
 def _itself(parameter: Parameter, evaluator: Evaluator, same: str) -> tuple[str, str]:

@@ -329,15 +329,11 @@ async function attempt() {
   const mine = (running = new AbortController());
   tried.setAttribute("aria-busy", "true");
   const [begun, stopper] = [performance.now(), document.querySelector("#stop")];
-  let loop = "";
-  const waiting = setInterval(async () => {
+  const waiting = setInterval(() => {
     if (mine !== running) return;
     const seconds = Math.round((performance.now() - begun) / 1000);
     stopper.hidden = false;
-    status.textContent = `scoring for ${seconds} s${loop}`;
-    if (seconds !== 1) return;
-    const found = await send("/evaluators/loop", "loop", mine.signal).then((reply) => reply.json()).catch(() => ({}));
-    loop = found.line ? `, likely in the loop of line ${found.line}` : "";
+    status.textContent = `scoring for ${seconds} s`;
   }, 1000);
   try {
     const reply = await send("/evaluators/try", "tried", mine.signal);

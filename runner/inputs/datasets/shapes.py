@@ -56,8 +56,9 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     if not alone or not (_MAY_TAKE_LISTS.search(evaluator.source) or any(map(_is_listed, alone.values()))):
         return
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
-    from runner.inputs.evaluators.python.lists import OF_LISTS, annotation_of, list_use, nested_lists
+    from runner.inputs.evaluators.python.lists import OF_LISTS, list_use, nested_lists
     from runner.inputs.evaluators.python.row_values import place_of_rows
+    from runner.inputs.evaluators.python.signature import annotations
 
     module = read_python(evaluator.source, evaluator.name)
     uses = {p: list_use(module, evaluator.called, p) for p in alone}
@@ -90,7 +91,8 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
             parts = {one: single[one] for one in single if one == p or one in named}
             raise EvaluatorError(_of_parts(name, evaluator, p, parts))
     nested = nested_lists(module, evaluator.called, [*values])
-    nested |= {p for p in values if OF_LISTS.match(annotation_of(module, evaluator.called, p).strip("'\""))}
+    kinds = annotations(module.definition(evaluator.called))
+    nested |= {p for p in values if OF_LISTS.match(kinds.get(p, ""))}
     deep = {p: "[[{}]]" if p in single else "[{}]" for p in nested if _is_flat(values[p])}
     several = [p for p in values if (p in uses and uses[p].together and _SEVERAL.search(_plain(p))) or p in deep]
     misfits = [

@@ -16,7 +16,7 @@ from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, Scr
 from runner.inputs.evaluators.foreign.object_places import object_places
 from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
 from runner.inputs.evaluators.python.entries import call_name
-from runner.inputs.evaluators.python.signature import CallableNode, expression, key_of
+from runner.inputs.evaluators.python.signature import CallableNode, annotations, key_of, loop_parts
 
 PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
@@ -220,12 +220,7 @@ def _in_javascript(source: str, name: str, keys: Collection[str]) -> bool | None
 
 def of_sets(module: ScriptModule, entry: str) -> list[str]:
     """Return the parameters that a function declares as sets."""
-    function = module.definition(entry)
-    if function is None:
-        return []
-    args = function.args
-    every = [one for one in (*args.posonlyargs, *args.args, *args.kwonlyargs) if one.annotation is not None]
-    return [one.arg for one in every if _SET.match(expression(one.annotation or ast.Constant("")).strip("'\""))]
+    return [name for name, kind in annotations(module.definition(entry)).items() if _SET.match(kind)]
 
 
 def goes_through(module: ScriptModule, entry: str, name: str) -> str:
@@ -233,41 +228,19 @@ def goes_through(module: ScriptModule, entry: str, name: str) -> str:
     Return the function of the script to which a function hands what it goes through one by one; empty if there is none.
     """
     function = module.definition(entry)
-    if function is None:
-        return ""
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and len(node.args) > 1]
-    for node in ast.walk(function):
-        if not isinstance(node, ast.For | ast.comprehension):
-            continue
-        over = node.iter
-        if isinstance(over, ast.Call) and expression(over.func) in ("enumerate", "zip", "tqdm", "tqdm.tqdm"):
-            inside = {one.id for one in ast.walk(over) if isinstance(one, ast.Name)}
-        else:
-            inside = {over.id} if isinstance(over, ast.Name) else set()
-        each = {one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)}
-        for call in calls if name in inside else ():
-            handed = any(isinstance(one, ast.Name) and one.id in each for one in call.args)
-            if handed and isinstance(call.func, ast.Name) and call.func.id in module.functions:
-                return call.func.id
+    calls = [] if function is None else [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    each = {part for _, parts in loop_parts(function) for part, whole in parts if whole == name}
+    for call in calls:
+        handed = len(call.args) > 1 and any(isinstance(one, ast.Name) and one.id in each for one in call.args)
+        if handed and isinstance(call.func, ast.Name) and call.func.id in module.functions:
+            return call.func.id
     return ""
 
 
 def goes_through_rows(module: ScriptModule, entry: str, name: str) -> bool:
     """Say whether a function takes what it is given one by one, and reads the keys of each."""
     function = module.definition(entry)
-    each: set[str] = set()
-    for node in ast.walk(function) if function is not None else ():
-        match node:
-            case ast.For(target=target, iter=over) | ast.comprehension(target=target, iter=over):
-                if (
-                    isinstance(over, ast.Call)
-                    and over.args
-                    and expression(over.func) in ("enumerate", "tqdm", "tqdm.tqdm")
-                ):
-                    target = target.elts[-1] if isinstance(target, ast.Tuple) else target
-                    over = over.args[0]
-                if isinstance(over, ast.Name) and over.id == name and isinstance(target, ast.Name):
-                    each.add(target.id)
+    each = {part for _, parts in loop_parts(function) for part, whole in parts if whole == name}
     return function is not None and any(
         isinstance(read[0], ast.Name) and read[0].id in each
         for node in ast.walk(function)

@@ -6,7 +6,7 @@ import ast
 import re
 
 from runner.inputs.evaluators.foreign.module import ScriptModule
-from runner.inputs.evaluators.python.signature import CallableNode
+from runner.inputs.evaluators.python.signature import CallableNode, annotations
 
 _MESSAGE = 2
 """How deep a message is: a list has conversations, and a conversation messages."""
@@ -23,7 +23,7 @@ def reads_messages(module: ScriptModule, entry: str, name: str) -> bool:
     Not one that asks what it got: it may take texts as well.
     """
     left, seen = [(entry, name, 0)], set[tuple[str, str, int]]()
-    reads = _declares(module.definition(entry), name)
+    reads = _DECLARED.fullmatch(annotations(module.definition(entry)).get(name, "")) is not None
     while left and len(seen) < _MOST:
         one = left.pop()
         node = module.definition(one[0])
@@ -38,13 +38,6 @@ def reads_messages(module: ScriptModule, entry: str, name: str) -> bool:
         reads |= use.reads
         left += use.handed
     return reads
-
-
-def _declares(node: CallableNode | None, name: str) -> bool:
-    """Whether a parameter is declared as lists of messages."""
-    args = [] if node is None else [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    kinds = [ast.unparse(one.annotation).strip("'\"") for one in args if one.arg == name and one.annotation is not None]
-    return any(_DECLARED.fullmatch(kind) for kind in kinds)
 
 
 class _Use(ast.NodeVisitor):

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from runner.core.errors import EvaluatorError
 from runner.inputs.evaluators.foreign.module import ScriptModule
+from runner.inputs.evaluators.python.signature import annotations, parameters
 
 _LISTS = re.compile(r"(Optional\[|Annotated\[)?([\w.]+\.)?(list|List|Sequence|Iterable|Collection|tuple|Tuple)\b")
 _TOGETHER = ("zip", "enumerate", "map")
@@ -26,12 +27,9 @@ def takes_lists(module: ScriptModule, entry: str, names: Collection[str]) -> boo
     function = module.definition(entry)
     if function is None:
         return False
-    args = function.args
-    own = [arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs) if arg.arg in names]
-    written = [_written(arg.annotation) for arg in own if arg.annotation is not None]
-    if written:
+    if written := [kind for name, kind in annotations(function).items() if name in names]:
         return any(_LISTS.match(text) for text in written)
-    known = {arg.arg for arg in own}
+    known = {one.name for one in parameters(function.args) if one.name in names}
     nodes = list(ast.walk(function))
     one_each = {
         node.target.id
@@ -50,12 +48,6 @@ def takes_lists(module: ScriptModule, entry: str, names: Collection[str]) -> boo
             f"`{divided}: dict` for one row, or `{divided}: list[dict]` for all"
         )
     return False
-
-
-def _written(annotation: ast.expr) -> str:
-    """An annotation's text; one in quotes is what stands in them."""
-    text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
-    return str(text).strip()
 
 
 def _is_list(node: ast.AST, names: Collection[str]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.python.signature import expression
+from runner.inputs.evaluators.python.signature import annotations, expression
 
 _LOOKS = ("isinstance", "type", "hasattr", "getattr", "dict", "len", "vars", "asdict")
 """What asks an object what it is, or takes it as a dict."""
@@ -79,13 +79,10 @@ def with_objects(source: str, evaluator: Evaluator) -> str:
     from runner.inputs.evaluators.foreign.module import read_python
 
     module = read_python(evaluator.source, evaluator.name)
-    function = module.definition(evaluator.called)
     kinds: dict[str, str] = dict.fromkeys(names, "None")
-    args = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs] if function else []
-    for one in args:
-        kind = "" if one.annotation is None else expression(one.annotation).strip("'\"")
-        if one.arg in kinds and isinstance(module.names.get(kind), ast.ClassDef):
-            kinds[one.arg] = kind
+    for name, kind in annotations(module.definition(evaluator.called)).items():
+        if name in kinds and isinstance(module.names.get(kind), ast.ClassDef):
+            kinds[name] = kind
     given = ", ".join(f"{name!r}: {kind}" for name, kind in kinds.items())
     called = f"globals()[{evaluator.called!r}]"
     return f"{source}{_MADE}{called} = _evalcell_objects({called}, {{{given}}})\n"

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from runner.inputs.evaluators.foreign.evidence import holders
 from runner.inputs.evaluators.foreign.module import ScriptModule
-from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode
+from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, annotations, loop_parts
 
 _LIST = re.compile(
     r"(Optional\[|Annotated\[)?([\w.]+\.)?(list|List|tuple|Tuple|set|Set|frozenset|MutableSequence|ndarray|NDArray|"
@@ -66,10 +66,8 @@ class ListUse(NamedTuple):
 def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str]) -> dict[str, str]:
     """Return, by parameter that is a list of lists, the function that goes through each; empty for a loop in it."""
     function, found = module.definition(entry), dict[str, str]()
-    for loop in ast.walk(function) if function is not None else ():
-        if not isinstance(loop, ast.For | ast.comprehension):
-            continue
-        each = {name: one for one, name in _parts(loop) if name in parameters}
+    for loop, parts in loop_parts(function):
+        each = {name: one for one, name in parts if name in parameters}
         if len(each) > 1 and any(_is_gone_through(loop, one) for one in each.values()):
             found |= {name: found.get(name, "") for name in each}  # of pairs of lists, both are
         for call in ast.walk(function) if function is not None and each else ():
@@ -77,8 +75,7 @@ def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str])
                 continue
             node = module.definition(call.func.id)
             own = [] if node is None else [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
-            loops = [one for one in ast.walk(node) if isinstance(one, ast.For | ast.comprehension)] if node else []
-            through = {name for one in loops for _, name in _parts(one)}
+            through = {name for _, inner in loop_parts(node) for _, name in inner}
             for name, part in each.items():
                 given = {own[at] for at, one in enumerate(call.args[: len(own)]) if part in _names([one])}
                 if given & through:
@@ -88,10 +85,11 @@ def list_parameters(module: ScriptModule, entry: str, parameters: Sequence[str])
 
 def nested_lists(module: ScriptModule, entry: str, parameters: Sequence[str]) -> set[str]:
     """Return the parameters that are lists of lists, as a function goes through each of what they hold, too."""
-    function = module.definition(entry)
-    loops = [] if function is None else [one for one in ast.walk(function) if isinstance(one, ast.For)]
     return {
-        whole for loop in loops for part, whole in _parts(loop) if whole in parameters and _is_gone_through(loop, part)
+        whole
+        for loop, parts in loop_parts(module.definition(entry))
+        for part, whole in parts
+        if isinstance(loop, ast.For) and whole in parameters and _is_gone_through(loop, part)
     }
 
 
@@ -108,19 +106,6 @@ def _is_gone_through(loop: ast.For | ast.comprehension, part: str) -> bool:
     return False
 
 
-def _parts(loop: ast.For | ast.comprehension) -> list[tuple[str, str]]:
-    """The names in a loop for the parts of what it goes through, each with the name of that."""
-    target, over = loop.target, loop.iter
-    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("enumerate", "tqdm"):
-        if over.func.id == "enumerate":
-            target = target.elts[-1] if isinstance(target, ast.Tuple) and target.elts else target
-        over = over.args[0] if over.args else over
-    pairs = [(target, over)]
-    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "zip":
-        pairs = [*zip(target.elts, over.args, strict=False)] if isinstance(target, ast.Tuple) else []
-    return [(one.id, whole.id) for one, whole in pairs if isinstance(one, ast.Name) and isinstance(whole, ast.Name)]
-
-
 def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
     """
     Return how a function uses a parameter: as a list, as far as can be seen.
@@ -128,7 +113,7 @@ def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
     One that asks what it got is told nothing.
     """
     found, of_all, together = set[_Uses](), False, False
-    annotation = annotation_of(module, entry, parameter)
+    annotation = annotations(module.definition(entry)).get(parameter, "")
     for node, own in holders(module, entry, parameter):
         for inner in ast.walk(node):
             match inner:
@@ -184,22 +169,11 @@ def _is_rebuilt(function: CallableNode, name: str) -> bool:
 
 def _declared(annotation: str) -> ListUse:
     """What an annotation alone says."""
-    text = annotation.strip("'\"")
-    if not text or _TEXTS.search(text) or text.startswith(("Union", "typing.Union")):
+    if not annotation or _TEXTS.search(annotation) or annotation.startswith(("Union", "typing.Union")):
         return ListUse("")
-    if _LIST.match(text) or (_ITERABLE.match(text) and _OF_NUMBERS.search(text)):
+    if _LIST.match(annotation) or (_ITERABLE.match(annotation) and _OF_NUMBERS.search(annotation)):
         return ListUse("list")
-    return ListUse("texts too") if _ITERABLE.match(text) else ListUse("")
-
-
-def annotation_of(module: ScriptModule, entry: str, parameter: str) -> str:
-    """Return the annotation of a parameter as it is written; empty if it has none."""
-    function = module.definition(entry)
-    if function is None:
-        return ""
-    args = function.args
-    own = next((a for a in (*args.posonlyargs, *args.args, *args.kwonlyargs) if a.arg == parameter), None)
-    return "" if own is None or own.annotation is None else ast.unparse(own.annotation)
+    return ListUse("texts too") if _ITERABLE.match(annotation) else ListUse("")
 
 
 def _names(nodes: Sequence[ast.AST]) -> set[str]:

@@ -313,6 +313,28 @@ def keywords(function: CallableNode) -> tuple[Parameter, ...]:
     )
 
 
+def annotations(function: CallableNode | None) -> dict[str, str]:
+    """Return, by parameter, its annotation as it is written, without quotes; of those that have one."""
+    args = [] if function is None else [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return {one.arg: expression(one.annotation).strip("'\"") for one in args if one.annotation is not None}
+
+
+def loop_parts(function: ast.AST | None) -> Iterator[tuple[ast.For | ast.comprehension, list[tuple[str, str]]]]:
+    """Yield the loops of a function, each with its names for parts of what it goes through, and the names of that."""
+    for loop in ast.walk(function) if function is not None else ():
+        if not isinstance(loop, ast.For | ast.comprehension):
+            continue
+        target, over = loop.target, loop.iter
+        while isinstance(over, ast.Call) and over.args and expression(over.func) in ("enumerate", "tqdm", "tqdm.tqdm"):
+            if expression(over.func) == "enumerate" and isinstance(target, ast.Tuple) and target.elts:
+                target = target.elts[-1]
+            over = over.args[0]
+        pairs = [(target, over)]
+        if isinstance(over, ast.Call) and expression(over.func) == "zip":
+            pairs = [*zip(target.elts, over.args, strict=False)] if isinstance(target, ast.Tuple) else []
+        yield loop, [(one.id, of.id) for one, of in pairs if isinstance(one, ast.Name) and isinstance(of, ast.Name)]
+
+
 def empty(args: ast.arguments) -> set[str]:
     """Return the parameters whose default is None or an empty text."""
     return {name for name, value in _constants(args) if value in (None, "")}

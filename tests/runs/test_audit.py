@@ -174,6 +174,14 @@ def test_a_reference_without_a_score_is_no_verdict(tmp_path: Path, monkeypatch: 
     assert "ValueError" in done.stdout
 
 
+def test_code_of_a_config_file_is_audited_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "rows.jsonl", rows())
+    done = evalcell("audit", "--inline", "context['vars']['reference'] in output", "rows.jsonl")
+    assert done.exit_code == 1
+    assert "(changed.digit)" in done.stdout
+
+
 @pytest.mark.parametrize("option", ["--right", "--cluster"])
 def test_what_is_said_of_labels_needs_their_column(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str

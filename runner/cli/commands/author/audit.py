@@ -30,10 +30,13 @@ _HEAD = len("treats as different")
 
 def audit(options: CommandOptions) -> int:
     """Audit a script, or those of `evalcell.toml`; return the exit code. Raises what `evaluate` does."""
-    if options.dataset is None:
+    script, dataset = options.script, options.dataset
+    if options["inline"] is not None:
+        script, dataset = "inline", options.script
+    if dataset is None:
         return _audit_project(options)
-    evaluator = options.find(options.script)
-    request = options.request(options.script, options.dataset, evaluator)
+    evaluator = options.find(script)
+    request = options.request(script, dataset, evaluator)
     examples = None if options.examples is None else read_examples(options.examples)
     return _carry_out(EvaluatorAudit(request, _own(options), examples=examples, lock=options.lock_named), options)
 

@@ -139,6 +139,12 @@ def test_parameters(parameters: str, expected: str) -> None:
     assert names(f"{types}\nexport default async <T,>({parameters}): Promise<T> => 1 as T;") == expected
 
 
+def test_what_a_function_does_nothing_with_may_be_lacking() -> None:
+    read = "({ output, reference, input, metadata, limit = input }) { return output === reference; }"
+    assert names(f"function evaluate{read}") == "output, reference, input, metadata?, limit?"
+    assert names("function evaluate({ output, metadata }) { return 1; }") == "output, metadata"
+
+
 def test_parameters_elsewhere_than_in_a_declaration() -> None:
     assert names("const evaluate = output => 1;") == "output/"
     assert names("const evaluate: Evaluator = ((async function ({ a }) {}) as any)!;") == "a"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -170,7 +170,7 @@ def _parameters(
     named = [one for at, one in enumerate(named) if at not in unused]
     alone = len(named) == 1 and 0 not in unused  # one object, or the only value
     if named and named[0].pattern.type == "object_pattern" and all(formal.optional for formal in named[1:]):
-        return _destructured(script, named[0], where)
+        return _destructured(script, function, named[0], where)
     if not named or not all(formal.plain for formal in named):
         raise EvaluatorError(
             f"{where}:{_line(function)}: `{called}` must take one object or plain parameters; {DEFINE}"
@@ -298,9 +298,15 @@ def _own_nodes(body: Node) -> Iterator[Node]:
         left += [] if node.type in FUNCTIONS or node.type == "method_definition" else node.named_children
 
 
-def _destructured(script: TypeScriptModule, formal: _Formal, where: str) -> tuple[tuple[Parameter, ...], bool]:
+def _destructured(
+    script: TypeScriptModule, function: Node, formal: _Formal, where: str
+) -> tuple[tuple[Parameter, ...], bool]:
+    """The names of an object. One that the function does nothing with may be lacking, unless it uses none at all."""
     declared = members(script, formal.annotation).required
+    parts = [_WORD.findall(script.text(part))[1:] for part in formal.pattern.named_children]  # with defaults
+    words = {*_WORD.findall(script.text(function.child_by_field_name("body") or function)), *chain(*parts)}
     required: dict[str, bool] = {}
+    used: dict[str, bool] = {}
     accepts_any = False
     for part in formal.pattern.named_children:
         match part.type:
@@ -313,7 +319,10 @@ def _destructured(script: TypeScriptModule, formal: _Formal, where: str) -> tupl
         name = key_of(script, key)
         if name is None:
             raise UnseenError(where, part)
+        used[name] = part.type == "pair_pattern" or name in words
         required[name] = required.get(name, False) or (not default and declared.get(name, True))
+    if any(used.values()) and "arguments" not in words:
+        required = {name: needed and used[name] for name, needed in required.items()}
     return tuple(Parameter(name=name, required=needed) for name, needed in required.items()), accepts_any
 
 

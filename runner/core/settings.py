@@ -276,7 +276,7 @@ class ParityOptions(ScriptOptions, CellOptions, FileOptions, total=False):
     """Those of `parity`."""
 
 
-class AuditedOptions(ParityOptions, JudgeOptions, total=False):
+class AuditedOptions(ParityOptions, PlaceOptions, JudgeOptions, total=False):
     """Those of `audit`."""
 
 
@@ -308,6 +308,10 @@ class ServerOptions(
 
 class ClientOptions(ServerOptions, DialectOptions, FileOptions, ShowOptions, total=False):
     """Those of `Client.evaluate`."""
+
+
+class ClientAuditOptions(CallOptions, DialectOptions, FileOptions, PlaceOptions, total=False):
+    """Those of `Client.audit`."""
 
 
 Kind = Literal[

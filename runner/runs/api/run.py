@@ -33,7 +33,7 @@ from runner.runs.audit.report import audit_files
 from runner.runs.audit.types import Audit, AuditOptions
 from runner.runs.base import BaseRun
 from runner.runs.examples.check import ExampleResult, ExamplesReport, prepare_examples, report, run_examples
-from runner.runs.examples.load import Example, examples_from_rows, find_examples, read_examples
+from runner.runs.examples.load import Example, any_examples, examples_from_rows, find_examples, read_examples
 from runner.runs.parity import Parity, ParityTally, open_cases, prepare_sides, together
 from runner.runs.report import Report
 from runner.runs.run import Run
@@ -363,12 +363,7 @@ def audit(
         []
     """
     request, data = make_request(evaluator, dataset, **settings)
-    worked = None
-    if examples is not None:
-        if isinstance(examples, str | os.PathLike):
-            worked = read_examples(examples)
-        else:
-            worked = _examples(examples) or examples_from_rows(examples)
+    worked = None if examples is None else any_examples(examples)
     files = audit_files((report,) if isinstance(report, str | os.PathLike) else report)
     options = AuditOptions(
         sample=sample, allow=tuple(allow), mutants=mutants, labels=labels, right=right, cluster=cluster

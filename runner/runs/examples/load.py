@@ -127,6 +127,32 @@ def examples_from_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]
     return _worked(read(), "the list of examples")
 
 
+def any_examples(
+    given: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | Iterable[Example],
+) -> tuple[Example, ...]:
+    """Return the examples of a file, or those of rows, or those that were read before. Raises ExamplesError."""
+    if isinstance(given, str | os.PathLike):
+        return read_examples(given)
+    some = tuple(given)
+    read = tuple(one for one in some if isinstance(one, Example))
+    rows = (one for one in some if not isinstance(one, Example))
+    return read if read and len(read) == len(some) else examples_from_rows(rows)
+
+
+def row_of(example: Example) -> dict[str, Any]:
+    """Return an example as the row that it is read from."""
+    columns = {name: getattr(example, name) for name in ("id", "input", "output", "reference")}
+    row = {**example.metadata, **{name: value for name, value in columns.items() if name in example.present}}
+    own = ExampleColumns(
+        expected=example.expected,
+        set=dict(example.mapping.literals),
+        map=dict(example.mapping.paths),
+        tolerance=example.tolerance,
+        languages=list(example.languages),
+    )
+    return {**row, "id": example.id, **own.model_dump(mode="json", exclude_unset=True)}
+
+
 def for_language(examples: Iterable[Example], language: Language) -> tuple[Example, ...]:
     """Return the examples for this language."""
     return tuple(case for case in examples if language in case.languages)

@@ -109,6 +109,7 @@ class Client:
         self.close()
 
     evaluate = _blocking(evaluating.evaluate)
+    audit = _blocking(evaluating.audit)
     check = _blocking(resources.check)
     add = _blocking(resources.add)
     evaluator = _blocking(resources.evaluator)
@@ -158,6 +159,7 @@ class AsyncClient:
         await self.close()
 
     evaluate = _awaited(evaluating.evaluate)
+    audit = _awaited(evaluating.audit)
     check = _awaited(resources.check)
     add = _awaited(resources.add)
     evaluator = _awaited(resources.evaluator)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path as File
 from typing import Any, Unpack, cast
 
 import templates
-from runner.core.errors import EvaluatorError, ServerError
-from runner.core.settings import WORST, ClientOptions, DialectOptions, FileOptions, RunSettings, ServerOptions
+from runner.core.errors import EvaluatorError, ExamplesError, ServerError
+from runner.core.settings import (
+    WORST,
+    ClientAuditOptions,
+    ClientOptions,
+    DialectOptions,
+    FileOptions,
+    RunSettings,
+    ServerOptions,
+)
 from runner.core.signature import with_settings
 from runner.core.text import printable
 from runner.core.types import Evaluator, Result, Show
@@ -24,6 +32,8 @@ from runner.inputs.datasets.formats.streams import COMPRESSION_SUFFIXES
 from runner.inputs.evaluators.resolve import find_dataset, is_path
 from runner.results.store.errors import NotStoredError
 from runner.results.store.types import EvaluatorVersion
+from runner.runs.audit.types import Audit, AuditOptions
+from runner.runs.examples.load import any_examples, find_examples, row_of
 from runner.runs.pool.types import MOST_TRIED, TryReply
 from runner.runs.report import Report
 from runner.server.client import resources
@@ -32,6 +42,7 @@ from runner.server.client.resources import add, local, send_dataset, sent_rows
 from runner.server.client.rows import spool_rows
 from runner.server.client.runs import Watch, cancelling, page, start_run, status, wait
 from runner.server.client.server import Server
+from runner.server.service.types import MOST_ROWS
 from sandboxes.base import Call, Language, SandboxConfig
 
 _RESULTS = 500
@@ -96,6 +107,73 @@ def _is_set(name: str, value: Any) -> bool:
     return name not in _TRIED and value not in (None, [], RunSettings.model_fields[name].default)
 
 
+@with_settings("Client.evaluate", ClientAuditOptions)
+async def audit(
+    server: Server,
+    evaluator: Scorer,
+    dataset: Path | Rows,
+    *,
+    examples: Path | Iterable[Mapping[str, Any]] | None = None,
+    require: Sequence[str] = (),
+    sample: int | None = None,
+    allow: Sequence[str] = (),
+    mutants: int | None = None,
+    labels: str | None = None,
+    right: str | None = None,
+    cluster: str | None = None,
+    **settings: Unpack[ClientAuditOptions],
+) -> Audit:
+    """
+    Tell what an evaluator gets wrong, as `audit` does here; who stops waiting stops it.
+
+    Up to 100 rows are sent with the request; more, and a file, are kept as a dataset.
+
+    Args:
+        evaluator: As in `evaluate`; a script that is sent is not kept.
+        dataset: As in `evaluate`.
+        examples, require, sample, allow, mutants, labels, right, cluster: As in `runner.audit`. The examples of a path
+            or a template are found here, those of an evaluator that the server keeps must be given.
+        **settings: As in `evaluate`.
+
+    Raises:
+        ServerError: The server cannot be reached, or did not do what it was asked.
+        InputError, UnsupportedConfigError, SandboxError: As in `runner.audit`.
+    """
+    said: dict[str, Any] = {**settings}
+    how = {name: said[name] for name in said if name in DialectOptions.__annotations__}
+    sending = {name: said[name] for name in said if name in FileOptions.__annotations__}
+    found = await _evaluator(server, evaluator, how)
+    body = _score_body(found, said)
+    options = AuditOptions(
+        sample=sample, allow=tuple(allow), mutants=mutants, labels=labels, right=right, cluster=cluster
+    )
+    body |= {**options.model_dump(), "require": list(require)}
+    body["examples"] = await server.call(lambda: _worked(examples, evaluator, found))
+    if isinstance(dataset, str | os.PathLike):
+        body["dataset"] = await _dataset(server, dataset, evaluator, found.language, sending)
+    else:
+        with await server.call(lambda: spool_rows(dataset, few=MOST_ROWS)) as spool:
+            body["rows"] = spool.few
+            if spool.few is None:
+                body["dataset"] = (await sent_rows(server, spool)).name
+    audited = await server.ask_for(Audit, Ask("POST", "/v1/audit", body=body, within=_OPENING))
+    return audited.model_copy(update={"evaluator": found.name})
+
+
+def _worked(
+    given: Path | Iterable[Mapping[str, Any]] | None, evaluator: Scorer, found: Evaluator | EvaluatorVersion
+) -> list[dict[str, Any]] | None:
+    """Worked examples as rows; those beside a script of this machine where none are given. Raises ExamplesError."""
+    if given is None:
+        if isinstance(found, EvaluatorVersion) or not isinstance(evaluator, str | os.PathLike):
+            return None
+        try:
+            given = find_examples(evaluator)
+        except ExamplesError:
+            return None
+    return [row_of(example) for example in any_examples(given)]
+
+
 async def report(server: Server, run: str, *, worst: int = WORST, show: Show = "worst") -> Report:
     """
     Return all results of a run that has ended, with its summary.
@@ -154,6 +232,20 @@ async def _tried(
 ) -> Report:
     """A few rows, scored at once."""
     script = found if isinstance(found, Evaluator) else found.evaluator()
+    body = _score_body(found, settings) | {"rows": rows}
+    reply = await server.ask_for(TryReply, Ask("POST", "/v1/evaluate", body=body, within=_OPENING))
+    # A script that is sent has no name there.
+    results = [one.result.model_copy(update={"evaluator": script.name}) for one in reply.results]
+    tally = Tally(script.configs)
+    for result in results:
+        tally.add(result)
+    pairs = zip(results, (one.arguments for one in reply.results), strict=True)
+    shown = _shown(script, pairs, worst, show, tally.labels())
+    return Report(results=results, summary=tally.summary(reply.seconds), shown=shown)
+
+
+def _score_body(found: Evaluator | EvaluatorVersion, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request says of the evaluator whose scores it asks for, and of how it runs."""
     if isinstance(found, EvaluatorVersion):
         body: dict[str, Any] = {"evaluator": found.reference}
     else:
@@ -165,21 +257,12 @@ async def _tried(
         config.model_dump(mode="json", exclude_unset=True) if isinstance(config, SandboxConfig) else config
     )
     body |= {
-        "rows": rows,
         "seed": settings.get("seed"),
         "mapping": as_mapping(settings.get("mapping")).model_dump(mode="json"),
     }
     if limits is not None:
         body["limits"] = limits.model_dump(mode="json", exclude_unset=True)
-    reply = await server.ask_for(TryReply, Ask("POST", "/v1/evaluate", body=body, within=_OPENING))
-    # A script that is sent has no name there.
-    results = [one.result.model_copy(update={"evaluator": script.name}) for one in reply.results]
-    tally = Tally(script.configs)
-    for result in results:
-        tally.add(result)
-    pairs = zip(results, (one.arguments for one in reply.results), strict=True)
-    shown = _shown(script, pairs, worst, show, tally.labels())
-    return Report(results=results, summary=tally.summary(reply.seconds), shown=shown)
+    return body
 
 
 def _shown(

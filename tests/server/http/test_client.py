@@ -15,6 +15,7 @@ import pytest
 
 from runner import (
     AsyncClient,
+    Audit,
     Client,
     DatasetError,
     EvaluatorError,
@@ -23,6 +24,7 @@ from runner import (
     MappingError,
     Report,
     UnsupportedConfigError,
+    audit,
     evaluate,
 )
 from runner.core.errors import ColumnsError
@@ -91,6 +93,27 @@ def test_a_run_of_a_file_is_as_here_with_gates_repeats_and_figures_of_all_rows(u
     assert [gate.verdict for gate in there.summary.gates] == ["passed", "failed"]
     (run,) = [run for run in us.runs() if run.title == "nightly"]
     assert told(us.report(run.id)) == told(there)
+
+
+def test_an_audit_is_as_here(us: Client, script: Path) -> None:
+    script.with_name("same.cases.jsonl").write_text('{"output": "1", "reference": "1", "expected": {"score": 1}}\n')
+    rows = [{"output": f"a{n}", "reference": f"a{n}", "ok": "yes"} for n in range(6)]
+    wish: dict[str, Any] = {"labels": "ok", "require": ["killed>=0.9"], "seed": 3}
+    before = [run.id for run in us.runs()]
+    here = audit(script, rows, **wish)
+    assert us.audit(script, rows, **wish) == here
+    assert here.mutants is not None
+    assert here.mutants.killed > 0
+    assert [run.id for run in us.runs()] == before
+    kept = us.add(script)
+
+    async def awaited() -> Audit:
+        async with AsyncClient(us._server._connection.url) as client:
+            return await client.audit(kept.reference, rows * 20)  # so many are sent as a dataset
+
+    assert asyncio.run(awaited()).of == 120
+    with pytest.raises(InputError, match="an audit plants outputs"):
+        us.audit(script, [{"output": "a", "reference": ""}] * 3)
 
 
 def test_what_is_kept_step_by_step(us: Client, script: Path) -> None:
@@ -200,7 +223,10 @@ def test_the_python_of_the_page_runs(
     names: dict[str, object] = {}
     for block in re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE):
         exec(block, names)
-    assert capsys.readouterr().out.splitlines() == ["0.5", "['failed']", "finished", "[0.0, 0.0, 0.0, 0.0, 0.0]"]
+    assert capsys.readouterr().out.splitlines() == [
+        *("0.5", "['failed']", "[] ['same.case', 'same.space']", "finished"),
+        "[0.0, 0.0, 0.0, 0.0, 0.0]",
+    ]
 
 
 @pytest.mark.parametrize("leave", ["break", "raise SystemExit(0)"])

@@ -29,7 +29,7 @@ PARTS = {
     "Functions": (
         *("evaluate", "evaluate_all", "evaluate_project", "stream", "compare_runs", "compare_datasets", "plan_rows"),
         *("write_report", "evalcell_scorer", "reward", "compute_score", "inspect_scorer", "langsmith_evaluator"),
-        *("audit", "check_examples", "parity", "read_evaluator", "read_requirements"),
+        *("audit", "check_examples", "parity", "verify", "read_evaluator", "read_requirements"),
     ),
     "What they return": (
         "Report",
@@ -40,6 +40,7 @@ PARTS = {
         "ExamplesReport",
         "Parity",
         "Audit",
+        "Verification",
         "Reward",
         "ComputeScore",
     ),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from runner.results.output.files import WriteError
     from runner.runs.api.compare import compare_datasets
     from runner.runs.api.ray_data import evalcell_scorer
-    from runner.runs.api.run import audit, check_examples, evaluate, parity, stream, write_report
+    from runner.runs.api.run import audit, check_examples, evaluate, parity, stream, verify, write_report
     from runner.runs.api.suite import evaluate_all, evaluate_project
     from runner.runs.audit.types import Audit
     from runner.runs.examples.check import ExamplesReport
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from runner.runs.parity import Parity
     from runner.runs.report import Report
     from runner.runs.rewards import ComputeScore, Reward, compute_score, reward
+    from runner.runs.verify import Verification
     from runner.server.client.client import AsyncClient, Client
     from sandboxes.base import Limits, SandboxConfig
     from sandboxes.errors import (
@@ -89,6 +90,7 @@ __all__ = [
     "ServerError",
     "Summary",
     "UnsupportedConfigError",
+    "Verification",
     "WriteError",
     "audit",
     "check_examples",
@@ -107,12 +109,14 @@ __all__ = [
     "read_requirements",
     "reward",
     "stream",
+    "verify",
     "write_report",
 ]
 
 _MODULES = {
-    "runner.runs.api.run": ("audit", "check_examples", "parity", "evaluate", "stream", "write_report"),
+    "runner.runs.api.run": ("audit", "check_examples", "parity", "evaluate", "stream", "verify", "write_report"),
     "runner.runs.audit.types": ("Audit",),
+    "runner.runs.verify": ("Verification",),
     "runner.runs.api.compare": ("compare_datasets",),
     "runner.runs.api.ray_data": ("evalcell_scorer",),
     "runner.runs.api.suite": ("evaluate_all", "evaluate_project"),

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import ExitStack, aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import ExitStack, aclosing, contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from runner.core.errors import DatasetError, InputError, NotComparableError, ResumeError
-from runner.core.text import printable, read_bounded, rows_of, whole
+from runner.core.settings import JudgeSettings, RunSettings
+from runner.core.text import json_text, printable, read_bounded, rows_of, whole
 from runner.core.types import Case, Result
 from runner.engine.request import PreparedRun, RunRequest, prepare
 from runner.engine.rows import Row
@@ -22,17 +24,26 @@ from runner.engine.scoring.diff import unlike, windows
 from runner.engine.scoring.failure_limits import parse_most
 from runner.engine.threads import DaemonCall
 from runner.inputs.evaluators.evaluator_files import digests_of
+from runner.inputs.evaluators.judges import imports_judge
 from runner.results.output.digests import digests, file_digest
 from runner.results.output.folder import LOCK, MANIFEST, RECORD, REQUEST, ROWS
 from runner.results.output.resume import ANEW, read_manifest
 from runner.results.output.stored_rows import StoredRow, stored_rows, whole_lines
-from runner.runs.early_stop import shuffle
-from sandboxes.base import Model, SandboxConfig
+from runner.results.store.errors import NotStoredError
+from runner.runs.early_stop import RANDOM, shuffle
+from runner.runs.store_references import found_run, is_stored, source_of
+from sandboxes.base import Model, Sandbox, SandboxConfig
 from sandboxes.registry import backends
 from sandboxes.words.wording import Setting
 
+if TYPE_CHECKING:
+    from runner.results.store.store import Store
+    from runner.results.store.types import RunInfo
+
 MOST_BYTES = 32 << 20
 """Of a request or a lock."""
+VERIFIED = "100"
+"""Rows that are run again, if nobody says."""
 SHOWN_ROWS = 20
 _CHARACTERS = 300
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -76,6 +87,15 @@ class Verification(Model):
         """True if rows were compared, and no one differs."""
         return self.equal > 0 and not self.different
 
+    @property
+    def verdict(self) -> str:
+        """What became of the sample, in words."""
+        if self.different:
+            return f"{self.different:,} of {rows_of(self.sample)} differ"
+        if self.passed:
+            return f"equal: {rows_of(self.sample)} of {self.rows:,} give the same again"
+        return "no verdict: no row could be compared"
+
     def statement(self) -> dict[str, Any]:
         """Return an in-toto statement on the results, with the predicate Test Result 0.1; nothing is signed."""
         configuration = [
@@ -101,16 +121,24 @@ class RunVerification:
     One verification: `score`, then `report`. The rows of the sample are chosen by the digest of the results.
 
     `dataset` is where the dataset lies now, if it was moved. With `same_rights` the script is given what the folder
-    says that it had of this machine: whoever made the folder chose that, and the script.
+    says that it had of this machine: whoever made the folder chose that, and the script. `name` is how messages call
+    the run, and `lease` gives the sandbox in which it runs, in place of the one that was prepared.
 
     Raises NotComparableError for a folder that is no whole run, or from which it cannot be run again, InputError for no
     sample or for a right that is not given, and what `prepare` does.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], sample: str, dataset: str | None = None, same_rights: bool = False
+        self,
+        folder: str | os.PathLike[str],
+        sample: str,
+        dataset: str | None = None,
+        same_rights: bool = False,
+        *,
+        name: str | None = None,
+        lease: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox,
     ) -> None:
-        self._name = printable(whole(os.fspath(folder)))
+        self._name = printable(whole(os.fspath(folder))) if name is None else name
         self._folder = place = Path(folder)
         if not place.is_dir():
             raise InputError(f"there is no folder {self._name}; name that of a run, -o FOLDER/")
@@ -132,6 +160,7 @@ class RunVerification:
         self._manifest = manifest
         self._same_rights = same_rights
         self.run = self._prepare(request, dataset)
+        self.run = replace(self.run, sandbox=lease(self.run.sandbox))
         self._repeat = request.repeat
         self._digests = self._check_digests()
         self._lines = whole_lines(place / ROWS)
@@ -284,6 +313,85 @@ class RunVerification:
             digests=self._digests,
             finished=str(self._manifest.get("finished")),
         )
+
+
+@contextmanager
+def open_verification(
+    run: str | os.PathLike[str], sample: str, dataset: str | None = None, same_rights: bool = False
+) -> Iterator[RunVerification]:
+    """
+    Open the verification of a folder, or of a run of the store by its id or as `latest`.
+
+    Raises what `RunVerification` does, NotStoredError and StoreError.
+    """
+    if not is_stored(name := os.fspath(run)):
+        yield RunVerification(run, sample, dataset, same_rights)
+        return
+    from runner.results.store import open_store  # here: most runs are folders
+
+    with open_store() as store:
+        info = found_run(store, name)
+        try:
+            store.dataset_of(info.id)
+        except NotStoredError:  # that of a command is where it was
+            dataset = dataset or store.spec(info.id).dataset
+        with run_folder(store, info, dataset=dataset) as folder:
+            yield RunVerification(folder, sample, same_rights=same_rights, name=info.id)
+
+
+@contextmanager
+def run_folder(
+    store: Store,
+    run: RunInfo,
+    permit: Callable[[RunRequest], RunRequest] = lambda request: request,
+    beside: Path | None = None,
+    *,
+    dataset: str | None = None,
+) -> Iterator[Path]:
+    """
+    Write a run of the store as the folder that a run writes, in the folder `beside`.
+
+    `permit` gives the request as it may run; `dataset` is a file in place of the store's. Raises NotComparableError
+    for a run that cannot be run again from what the store keeps, NotStoredError, StoreError, and what `permit` does.
+    """
+    version, spec = store.script(run.id), store.spec(run.id)
+    evaluator = version.evaluator()
+    if evaluator.version != run.version:
+        raise NotComparableError(
+            f"{run.id} was of the script {run.version}, which the store no longer has; run it anew"
+        )
+    config = spec.sandbox if isinstance(spec.sandbox, SandboxConfig) else SandboxConfig()
+    asked = {name: getattr(spec, name) for name in RunSettings.model_fields} | {"baseline": None}
+    path = dataset or str(store.dataset_path(store.dataset_of(run.id)))
+    request = permit(RunRequest(evaluator=evaluator, dataset=path, sandbox=config, **asked))
+    lacks = None
+    if imports_judge(evaluator) or request.judges != JudgeSettings():
+        lacks = "what judges said"
+    elif run.owner == "cli" and (evaluator.packages or config.packages) and config.lock is None:
+        lacks = "the lock of its packages"
+    if lacks is not None:
+        raise NotComparableError(
+            f"the store does not keep {lacks} of {run.id}; a folder does: run it anew with {Setting('output', 'RUN/')}"
+        )
+    with source_of(store, run, beside) as source:
+        folder = source.path.parent
+        manifest = {
+            "state": source.manifest["state"],
+            "started": (run.started or run.created).isoformat(),
+            "finished": None if run.ended is None else run.ended.isoformat(),
+            "lock": None,  # the request has it
+            "evaluator": {
+                "sha256": sha256(evaluator.source.encode()).hexdigest(),
+                "files": digests_of(evaluator.files),
+            },
+            "dataset": {"sha256": run.digest},
+            "sandbox": {"sandbox": run.sandbox},
+            "results": {"sha256": file_digest(str(source.path))},
+            **({"order": RANDOM} if spec.stop_when_sure else {}),
+        }
+        (folder / MANIFEST).write_text(json_text(manifest), "utf-8")
+        (folder / REQUEST).write_text(request.model_dump_json(), "utf-8")
+        yield folder
 
 
 def _rights(config: SandboxConfig) -> Iterator[str]:

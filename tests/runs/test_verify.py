@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner import JudgeSettings, evaluate
+from runner import JudgeSettings, evaluate, verify
 from tests.cli.commands import evalcell, write_rows
 from tests.judges.judge import fake_judge, host_of
 from tests.judges.test_runs import SWALLOWS
@@ -91,6 +91,24 @@ def test_a_run_that_stopped_is_verified_in_its_own_order(here: Path) -> None:
     assert evalcell("verify", "stop", "--sample", "100%").exit_code == 0
     done = evalcell("verify", "none")
     assert (done.exit_code, "were no file" in done.stderr) == (2, True)
+
+
+@pytest.mark.rotating("verifying", "store")
+def test_a_run_that_the_store_keeps_is_verified_by_its_name(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALCELL_STATE_DIR", str(here / "state"))
+    done = evalcell("run", "grade.py", "data.jsonl", "--seed", "3", "--save")
+    assert done.exit_code == 0, done.stderr
+    for name in ("grade.py", "words.py"):
+        Path(name).unlink()  # the store has them
+    done = evalcell("verify", "latest", "--sample", "25%", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["equal"]) == (0, 10), done.stderr
+    found = verify("latest", sample=3)
+    assert (found.sample, found.equal, found.verdict) == (3, 3, "equal: 3 rows of 40 give the same again")
+    Path("data.jsonl").rename("moved.jsonl")
+    assert verify("latest", sample=3, dataset="moved.jsonl").equal == 3
+    done = evalcell("verify", "latest")
+    assert (done.exit_code, "--dataset FILE" in done.stderr) == (2, True), done.stderr
+    assert {*found.digests} == {"results.jsonl", "dataset", "script", "script file words.py"}
 
 
 @pytest.mark.rotating("a judge", "judges")

@@ -38,9 +38,10 @@ from runner.runs.parity import Parity, ParityTally, open_cases, prepare_sides, t
 from runner.runs.report import Report
 from runner.runs.run import Run
 from runner.runs.store_references import prepare
+from runner.runs.verify import Verification, open_verification
 from sandboxes.base import SandboxConfig
 
-__all__ = ["Report", "audit", "check_examples", "evaluate", "parity", "stream", "write_report"]
+__all__ = ["Report", "audit", "check_examples", "evaluate", "parity", "stream", "verify", "write_report"]
 
 T = TypeVar("T")
 
@@ -374,6 +375,44 @@ def audit(
     found = work.report()
     files.write(found)
     return found
+
+
+def verify(
+    run: Path, *, sample: int | str = 100, dataset: Path | None = None, same_rights: bool = False
+) -> Verification:
+    """
+    Run rows of a finished run again, from what its folder or the store holds, and tell whether they give the same.
+
+    The digest of the results chooses the rows. `statement()` of what is returned is an in-toto statement.
+
+    Args:
+        run: A folder that `output` has written, or a run of the store by its id, or `latest`.
+        sample: How many rows, or what share of them: `1%`.
+        dataset: Where the dataset is now, if it was moved.
+        same_rights: Give the script what the run gave it, such as the network or variables. Whoever made the folder
+            wrote down what that is: for folders of your own.
+
+    Raises:
+        NotComparableError: The script, the dataset or the results are not what the run had.
+        InputError, UnsupportedConfigError, SandboxError: As in `evaluate`.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from evalcell import evaluate, verify
+        >>> _ = Path("rows.csv").write_text("id,output,reference\\n1,4,4\\n2,5,4\\n")
+        >>> _ = evaluate("exact-match", "rows.csv", output="run/")
+        >>> verify("run/").equal
+        2
+    """
+    with open_verification(run, str(sample), None if dataset is None else os.fspath(dataset), same_rights) as work:
+
+        async def score() -> None:
+            async with aclosing(work.score()) as found:
+                async for _ in found:
+                    pass
+
+        wait(score)
+        return work.report()
 
 
 def write_report(

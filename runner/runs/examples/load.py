@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import Field, ValidationError
 
@@ -135,8 +135,7 @@ def any_examples(
         return read_examples(given)
     some = tuple(given)
     read = tuple(one for one in some if isinstance(one, Example))
-    rows = (one for one in some if not isinstance(one, Example))
-    return read if read and len(read) == len(some) else examples_from_rows(rows)
+    return read if read and len(read) == len(some) else examples_from_rows(cast("Iterable[Mapping[str, Any]]", some))
 
 
 def row_of(example: Example) -> dict[str, Any]:

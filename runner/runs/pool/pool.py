@@ -30,7 +30,9 @@ from runner.runs.pool.types import (
     RunPart,
     TryJob,
     TryReply,
+    VerifyJob,
 )
+from runner.runs.verify import Verification
 from sandboxes.base import Problem, SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.host.cores import cores
@@ -155,6 +157,16 @@ class WorkerPool:
         except (ValueError, RecursionError):
             raise InputError("a row or an example is nested too deeply; flatten or shorten it") from None
         return _read(Audit.model_validate, await self._ask("audit", job.request.sandbox, asked))
+
+    async def verify(self, job: VerifyJob, sandbox: SandboxConfig) -> Verification:
+        """
+        Run rows of a finished run again, in a warm sandbox. A caller that is cancelled stops it at once.
+
+        Raises what `evaluate` does, and NotComparableError.
+        """
+        return _read(
+            Verification.model_validate, await self._ask("verify", sandbox, encode_payload(job.model_dump(mode="json")))
+        )
 
     async def check(self, evaluator: Evaluator, sandbox: SandboxConfig) -> list[Problem]:
         """

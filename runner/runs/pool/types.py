@@ -49,6 +49,16 @@ class AuditJob(Model):
     """Worked examples of the evaluator."""
 
 
+class VerifyJob(Model):
+    """Rows of a finished run, run again."""
+
+    folder: str
+    """What the run is of, as a run writes it."""
+    name: str
+    """Of the run, for messages."""
+    sample: str
+
+
 class TriedRow(Model):
     """One row of a dry run, with what is between the row and its result."""
 

@@ -18,6 +18,7 @@ from runner.inputs.call import as_mapping
 from runner.results.compare.types import Comparison, Flip, Flips
 from runner.results.output.row_cells import DIRECTION
 from runner.results.store.types import OVER, Order, Page, ResultSelection, RunInfo, RunSpec
+from runner.runs.verify import VERIFIED, Verification
 from runner.server.client.events import Event, EventReader
 from runner.server.client.requests import Ask, as_model
 from runner.server.client.resources import key, list_all, part
@@ -218,6 +219,23 @@ async def page(server: Server, run: str, query: Mapping[str, Any], first: int, c
     if repeat == 1:
         return results
     return [one.model_copy(update={"number": (one.number - 1) // repeat + 1}) for one in results]
+
+
+async def verify(server: Server, run: str, *, sample: int | str = VERIFIED) -> Verification:
+    """
+    Run rows of a finished run again, and tell whether they give the same; who stops waiting stops it.
+
+    The script has what the server grants. `statement()` of what is returned is an in-toto statement.
+
+    Args:
+        run: Its id.
+        sample: How many rows, or what share of them: `1%`. The digest of the results chooses them.
+
+    Raises:
+        NotComparableError: The script, the dataset or the results are not what the run had.
+    """
+    ask = Ask("POST", f"{_of(run)}/verify", body={"sample": str(sample)}, within=900)
+    return await server.ask_for(Verification, ask)
 
 
 async def compare(

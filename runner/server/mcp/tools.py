@@ -23,6 +23,7 @@ from runner.results.store.errors import NotStoredError
 from runner.results.store.types import OVER, EvaluatorVersion, Order, RunInfo, RunSpec, Selection
 from runner.runs.audit.words import verdict_line
 from runner.runs.pool.types import MOST_TRIED, TriedRow
+from runner.runs.verify import VERIFIED
 from runner.server.mcp.replies import as_reply
 from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
@@ -382,6 +383,15 @@ class McpTools:
         difference of paired rows; `by` is a column to group by.
         """
         return as_reply(await self._service().compare(base, new, by=by))
+
+    async def verify(self, run: Name, sample: Annotated[str, Field(max_length=20)] = VERIFIED) -> Reply:
+        """
+        Run rows of a finished run again, and tell whether they give the same; `mismatches` has the first that differ.
+
+        `sample` is a number of rows or a share, such as "1%"; the digest of the results chooses them.
+        """
+        found = await self._service().verify(run, sample)
+        return as_reply({"verdict": found.verdict, **found.model_dump(mode="json")})
 
 
 def _template(known: dict[str, Template], name: str, language: Language) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from anyio import to_thread
 
 from runner.core.errors import InputError
 from runner.core.types import Direction
+from runner.engine.request import RunRequest
 from runner.engine.scoring.summary import Summary
 from runner.results.compare.files import Source
 from runner.results.compare.pairs import Wish
@@ -22,7 +23,9 @@ from runner.results.reports.runs import read_run
 from runner.results.store.errors import InUseError, NotStoredError, StoreError
 from runner.results.store.selection import FacetCounts
 from runner.results.store.types import OVER, Page, ResultSelection, RunInfo, RunSpec, RunState, Selection
+from runner.runs.pool.types import VerifyJob
 from runner.runs.store_references import source_of
+from runner.runs.verify import VERIFIED, Verification, run_folder
 from runner.server.service.base import ServicePart, call_in_thread
 from runner.server.service.downloads import Download, Format, as_table, join_files, table
 from runner.server.service.errors import ServiceError
@@ -31,7 +34,8 @@ from runner.server.service.queue import RENEWAL_SECONDS, Queue
 from runner.server.service.request import check_run, job_of, request_of
 from runner.server.service.rows import writable_result
 from runner.server.service.run_events import Feed
-from runner.server.service.types import RunEvent
+from runner.server.service.types import RunEvent, line
+from sandboxes.base import SandboxConfig
 
 T = TypeVar("T")
 LOG = logging.getLogger("evalcell.runs")
@@ -259,6 +263,27 @@ class RunService(ServicePart):
                 return read_run(source, worst=0, show="worst", failed=False, listed=False, by=by).summary
 
         return await self._slowly(read)
+
+    async def verify(self, id: str, sample: str = VERIFIED) -> Verification:
+        """
+        Run rows of a run again, and tell whether they give the same. A caller that is cancelled stops it.
+
+        Raises ServiceError, NotStoredError, NotComparableError, BusyError, WorkerLostError, and what a run does.
+        """
+        if self.folders.has(id):
+            raise ServiceError("read-only", f"a results folder is verified where it lies: `evalcell verify` {line(id)}")
+        info = await self.run(id)
+        allowed: list[SandboxConfig] = []
+
+        def permit(asked: RunRequest) -> RunRequest:
+            request = self.settings.permitted(asked)
+            allowed.append(request.sandbox)
+            return request
+
+        with ExitStack() as stack:
+            copying = partial(run_folder, self.store, info, permit, self.incoming)
+            folder = await self._slowly(lambda: stack.enter_context(copying()))
+            return await self.pool.verify(VerifyJob(folder=str(folder), name=id, sample=sample), allowed[0])
 
     async def compare(
         self,

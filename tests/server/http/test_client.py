@@ -150,12 +150,28 @@ def test_what_is_kept_step_by_step(us: Client, script: Path) -> None:
     assert verdict.mean_difference == pytest.approx(1 / 3)
     assert flips.total == verdict.wins + verdict.losses
     assert len(flips.rows) == 1
+    verified = us.verify(runs[0].id, sample="100%")
+    assert (verified.run, verified.equal, verified.different) == (runs[0].id, len(ROWS), 0)
+    assert {one["name"] for one in verified.statement()["predicate"]["configuration"]} == {"dataset", "script"}
     with pytest.raises(InUseError):
         now(us._server.ask(Ask("DELETE", "/v1/datasets/steps-rows")))
     for run in runs:
         us.delete_run(run.id)
     with pytest.raises(NotStoredError):
         us.status(runs[0].id)
+
+
+def test_a_row_that_no_longer_gives_the_same_is_named(us: Client, script: Path) -> None:
+    script.write_text("import time\ndef evaluate(output):\n    return time.time()\n")
+    us.add_dataset(ROWS, name="moving")
+    run = us.wait(us.run(us.add(script, name="clock").reference, "moving").id)
+    found = us.verify(run.id, sample=2)
+    assert (found.sample, found.different, found.verdict) == (2, 2, "2 of 2 rows differ")
+    assert [*found.mismatches[0].fields] == ["score"]
+    with pytest.raises(InputError, match="a sample of no rows"):
+        us.verify(run.id, sample=0)
+    with pytest.raises(NotStoredError):
+        us.verify("nowhere")
 
 
 def test_a_run_is_stopped_and_goes_on(us: Client) -> None:

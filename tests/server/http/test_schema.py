@@ -120,6 +120,7 @@ PATHS = [
         ("/v1/runs/{id}/events", "get"),
     ),
     *(("/v1/compare", "get"), ("/v1/compare/rows", "get"), ("/v1/langfuse/execute", "post"), ("/v1/audit", "post")),
+    ("/v1/runs/{id}/verify", "post"),
 ]
 
 

@@ -42,7 +42,7 @@ async def write_an_evaluator(client: Client, name: str) -> None:
     tools = {tool.name for tool in listed.tools}
     assert tools == {
         *("list", "show", "check", "try", "audit", "save", "add_dataset"),
-        *("run", "status", "cancel", "results", "compare"),
+        *("run", "status", "cancel", "results", "verify", "compare"),
     }
     assert all(tool.description for tool in listed.tools)
     assert "never" in (client.instructions or "")
@@ -82,5 +82,6 @@ async def write_an_evaluator(client: Client, name: str) -> None:
         "r1",
         "r4",
     ]
+    assert (await call(client, "verify", run=runs[0]))["verdict"] == "equal: 6 rows of 6 give the same again"
     assert (await call(client, "compare", base=runs[0], new=runs[1]))["pairs"] == 6
     assert {one["id"] for one in (await call(client, "list", kind="runs"))["items"]} >= set(runs)

@@ -87,10 +87,11 @@ def verify() -> None:
     """
     Run rows of a finished run again, from what its folder holds, and tell whether they give the same.
 
-    RUN is a folder that a run has written with -o RUN/. It holds the script with its files, the request, the lock of
-    packages, and what judges said, which is replayed; the dataset is read where it was. Digests are checked first. The
-    digest of the results chooses the rows, so that nobody could choose them before. A run that had more of its machine,
-    such as the network, is verified with --same-rights only: do that for folders of your own.
+    RUN is a folder that a run has written with -o RUN/, or one of the store by its id, or `latest`. The folder holds
+    the script with its files, the request, the lock of packages, and what judges said, which is replayed; the dataset
+    is read where it was. Digests are checked first. The digest of the results chooses the rows, so that nobody could
+    choose them before. A run that had more of its machine, such as the network, is verified with --same-rights only: do
+    that for folders of your own.
     """
 
 

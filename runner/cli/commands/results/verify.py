@@ -16,29 +16,29 @@ from runner.cli.views.progress import ProgressBar
 from runner.core.text import json_text, rows_of
 from runner.engine.scoring.look_alikes import tell_json_apart
 from runner.results.output.files import check_place, replace_file, write_error
-from runner.runs.verify import RunVerification, Verification
+from runner.runs.verify import Verification, open_verification
 
 
 def verify(
     folder: str, sample: str, dataset: str | None, same_rights: bool, attest: str | None, as_json: bool, quiet: bool
 ) -> int:
     """Verify a run; return the exit code. Raises what `RunVerification` does, OutputError and WriteError."""
-    work = RunVerification(folder, sample, dataset, same_rights)
-    if attest is not None:
-        inside = [str(path) for path in Path(folder).iterdir()]
-        check_place(f"--attest {attest}", attest, [*work.run.inputs, *inside])
-    if not quiet:
-        render.err().say(render.text(f"{rows_of(work.sample)} again; sandbox: {work.run.sandbox.name}", "dim"))
+    with open_verification(folder, sample, dataset, same_rights) as work:
+        if attest is not None:
+            inside = [str(path) for path in Path(folder).iterdir()] if Path(folder).is_dir() else []
+            check_place(f"--attest {attest}", attest, [*work.run.inputs, *inside])
+        if not quiet:
+            render.err().say(render.text(f"{rows_of(work.sample)} again; sandbox: {work.run.sandbox.name}", "dim"))
 
-    async def score() -> None:
-        with ProgressBar(not quiet) as progress:
-            async with aclosing(work.score()) as found:
-                async for result in found:
-                    progress.add([result])
+        async def score() -> None:
+            with ProgressBar(not quiet) as progress:
+                async with aclosing(work.score()) as found:
+                    async for result in found:
+                        progress.add([result])
 
-    if signals.run(score(), quiet=quiet):
-        render.err().say(render.text("interrupted before all rows were run again", "yellow"))
-        return INTERRUPTED
+        if signals.run(score(), quiet=quiet):
+            render.err().say(render.text("interrupted before all rows were run again", "yellow"))
+            return INTERRUPTED
     found = work.report()
     if attest is not None:
         try:
@@ -77,10 +77,5 @@ def _facts(found: Verification) -> Iterator[tuple[str, RenderableType]]:
         yield "note", render.text(note, "yellow")
     if found.lost:
         yield "lost", render.text(f"{found.lost:,} of them, which prove nothing", "yellow")
-    if found.different:
-        words = f"{found.different:,} of {rows_of(found.sample)} differ"
-        yield "verdict", Text(words, "bold red")
-    elif found.passed:
-        yield "verdict", Text(f"equal: {rows_of(found.sample)} of {found.rows:,} give the same again", "bold green")
-    else:
-        yield "verdict", Text("no verdict: no row could be compared", "yellow")
+    style = "bold red" if found.different else "bold green" if found.passed else "yellow"
+    yield "verdict", Text(found.verdict, style)

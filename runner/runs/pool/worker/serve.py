@@ -25,7 +25,7 @@ from runner.runs.parts.work import PartWorker, pack_reply
 from runner.runs.pool import frames
 from runner.runs.pool.faults import Fault
 from runner.runs.pool.frames import PoolFrame
-from runner.runs.pool.types import AuditJob, PoolStatus, RunJob, RunSegment, RunStarted
+from runner.runs.pool.types import AuditJob, PoolStatus, RunJob, RunSegment, RunStarted, VerifyJob
 from runner.runs.pool.worker.dry_run import check_script, try_rows
 from runner.runs.pool.worker.runs import RunTask
 from runner.runs.pool.worker.warm import BYTES, Programs, Sandboxes
@@ -133,6 +133,7 @@ class Worker:
                 "try": self._try,
                 "check": self._check,
                 "audit": self._audit,
+                "verify": self._verify,
                 "run": self._score,
                 "part": self._part,
             }[do]
@@ -173,6 +174,12 @@ class Worker:
         from runner.runs.pool.worker.audits import audit_grader  # here: few are asked for
 
         found = await audit_grader(AuditJob.model_validate(json.loads(frame.payload)), self._sandboxes)
+        return _write(found.model_dump(mode="json")).encode()
+
+    async def _verify(self, frame: PoolFrame) -> bytes:
+        from runner.runs.pool.worker.audits import verify_run  # here: few are asked for
+
+        found = await verify_run(VerifyJob.model_validate(json.loads(frame.payload)), self._sandboxes)
         return _write(found.model_dump(mode="json")).encode()
 
     async def _score(self, frame: PoolFrame) -> bytes:

@@ -7,6 +7,7 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Header, Query, Request, Response
+from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from runner.core.types import ErrorKind, Finite, Outcome
@@ -25,11 +26,13 @@ from runner.results.store.types import (
     RunState,
     Selection,
 )
+from runner.runs.verify import VERIFIED, Verification
 from runner.server.http.idempotency import Once
 from runner.server.http.v1.parts import After, Count, Force, Here, RunId, StrictRoute, problems, while_there
 from runner.server.service.downloads import MEDIA, Format
 from runner.server.service.runs import BEAT
 from runner.server.service.types import RunEvent
+from sandboxes.base import Model
 
 router = APIRouter(prefix="/v1", tags=["runs"], route_class=StrictRoute)
 _LATER = 2000
@@ -92,6 +95,25 @@ async def cancel(id: RunId, service: Here) -> RunInfo:
 async def resume(id: RunId, service: Here) -> RunInfo:
     """Let a run that failed or was cancelled go on after its last stored row."""
     return await service.resume(id)
+
+
+class VerifyRequest(Model):
+    """Which rows are run again; the digest of the results chooses them."""
+
+    sample: str = Field(default=VERIFIED, max_length=20)
+    """How many, or what share of them: `1%`."""
+
+
+@router.post(
+    "/runs/{id}/verify",
+    responses=problems(
+        *(*_REFUSED, "run-state", "read-only", "not-comparable", "busy", "stopping"),
+        *("sandbox-lost", "sandbox-unavailable", "worker-lost"),
+    ),
+)
+async def verify(id: RunId, body: VerifyRequest, request: Request, service: Here) -> Verification:
+    """Run rows of a finished run again, and tell whether they give the same. A client that goes away stops it."""
+    return await while_there(request, service.verify, id, body.sample)
 
 
 @router.get("/runs/{id}/results", responses=problems("not-found", "dataset"))

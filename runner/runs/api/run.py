@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, Unpack
 
 from runner.core.errors import FailedRowsError
@@ -21,7 +22,8 @@ from runner.engine.arguments import make_request, results_path, scorer
 from runner.engine.reading import Reading
 from runner.engine.request import Path, Rows, Scorer
 from runner.engine.scoring.diff import TOLERANCE
-from runner.engine.scoring.summary import Summary
+from runner.engine.scoring.overview import usage_words
+from runner.engine.scoring.summary import ModelUsage, Summary
 from runner.engine.threads import DaemonCall
 from runner.inputs.call import with_whole_call
 from runner.inputs.datasets.location import is_pattern
@@ -39,7 +41,7 @@ from runner.runs.report import Report
 from runner.runs.run import Run
 from runner.runs.store_references import prepare
 from runner.runs.verify import Verification, open_verification
-from sandboxes.base import SandboxConfig
+from sandboxes.base import LOG, SandboxConfig
 
 __all__ = ["Report", "audit", "check_examples", "evaluate", "parity", "stream", "verify", "write_report"]
 
@@ -352,8 +354,10 @@ def audit(
         report: Files to write what was found to: .html, .md or .xml.
         **settings: As in `evaluate`.
 
+    What judges will be asked at most is logged after the first call that asks one, and stands in `foreseen`.
+
     Raises:
-        InputError: Nothing can be planted, or as in `evaluate`.
+        InputError: Nothing can be planted, the budget for judges is too small, or as in `evaluate`.
         UnsupportedConfigError, SandboxError: As in `evaluate`.
         OutputError: A report cannot be written.
 
@@ -371,7 +375,11 @@ def audit(
     )
     required = request.model_copy(update={"require": tuple(require)})
     work = EvaluatorAudit(required, options, data=data, examples=worked)
-    wait(work.score)
+
+    def tell(cost: ModelUsage) -> None:
+        LOG.info("by the first call, judges are asked at most: %s", usage_words(cost))
+
+    wait(partial(work.score, told=tell))
     found = work.report()
     files.write(found)
     return found

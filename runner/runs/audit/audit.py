@@ -14,7 +14,9 @@ from runner.core.errors import ExamplesError, InputError, PathError
 from runner.core.settings import JudgeSettings
 from runner.core.text import describe, list_names, printable, rows_of, suggestion
 from runner.core.types import Case, Result, config_of
+from runner.engine.judge_usage import judge_usage
 from runner.engine.request import PreparedRun, Rows, RunRequest
+from runner.engine.scoring.summary import JudgeUsage, ModelUsage
 from runner.inputs.evaluators.column import BY_NAME, Column, Source, parse_source
 from runner.inputs.evaluators.header import AuditClaims, read_header
 from runner.inputs.evaluators.judges import imports_judge
@@ -32,6 +34,7 @@ from runner.runs.audit.checks import (
     list_unjudged,
     read_scores,
 )
+from runner.runs.audit.cost import foresee_usage, refuse_spending
 from runner.runs.audit.gates import judge_gates, parse_gates
 from runner.runs.audit.mutants.run import MUTANTS, MutantTrial, RowResult, choose_rows, result_words, same_result
 from runner.runs.audit.people import LabelledRow, compare_people
@@ -41,6 +44,7 @@ from runner.runs.examples.load import Example, find_examples, read_examples
 from runner.runs.store_references import prepare
 from sandboxes.base import Sandbox
 from sandboxes.errors import UnsupportedConfigError
+from sandboxes.judges.grant import JudgeBudget
 from sandboxes.words.wording import Setting
 
 ROWS, FEW_ROWS = 60, 5
@@ -130,6 +134,8 @@ class EvaluatorAudit:
         self._trial, self._mutants = self._with_mutants(mutants, examples)
         self._passes: dict[str, PlantScores] = {}
         self._people: Agreement | None = None
+        self._foreseen: ModelUsage | None = None
+        self._judges: JudgeUsage | None = None
 
     @property
     def run(self) -> PreparedRun:
@@ -151,6 +157,11 @@ class EvaluatorAudit:
     def mutants(self) -> int:
         """How many changes of the script it tries."""
         return 0 if self._trial is None else len(self._trial.mutants)
+
+    @property
+    def mutant_calls(self) -> int:
+        """How many calls these make at most."""
+        return 0 if self._trial is None else self._trial.most_calls(len(self._planted))
 
     def _with_mutants(
         self, most: int, examples: Sequence[Example] | None
@@ -247,6 +258,7 @@ class EvaluatorAudit:
         self,
         progress: Callable[[Sequence[Result]], None] = lambda _: None,
         tried: Callable[[int], None] = lambda _: None,
+        told: Callable[[ModelUsage], None] = lambda _: None,
     ) -> None:
         """
         Score all planted rows, then try mutants.
@@ -254,23 +266,50 @@ class EvaluatorAudit:
         Args:
             progress: Is called with results as they come.
             tried: Is called with the number of mutants that were tried.
+            told: Is called with what judges will be asked at most, after the first call that asks one.
 
         Raises:
+            InputError: The budget for judges has less than that.
             SandboxError: As a run does.
         """
         async with self._run.sandbox as opened:
-            self._passes["first"] = await self._scored(self._run, opened, self._planted, progress)
+            before = await self._foresee(opened, progress, told) if self._asks else []
+            rest = await self._scored(self._run, opened, self._planted[len(before) :], progress)
+            self._passes["first"] = PlantScores([*before, *rest.planted], rest.config)
             self._passes["others"] = await self._scored(self._run, opened, self._changed, progress)
             if self._options.labels is not None:
                 self._people = await self._compare_people(opened, progress)
             if not self._asks:  # a second answer of a judge costs as much again, and differs
                 self._passes["again"] = await self._scored(self._run, opened, self._planted[::_PART], progress)
             await self._try_mutants(opened, tried)
+            self._judges = judge_usage(opened)
         if self._asks or self._together is None:
             return
         async with self._together.sandbox as opened:
             backwards = await self._scored(self._together, opened, self._planted[::_PART][::-1], progress)
         self._passes["apart"] = PlantScores(backwards.planted[::-1], backwards.config)
+
+    async def _foresee(
+        self, opened: Sandbox, progress: Callable[[Sequence[Result]], None], told: Callable[[ModelUsage], None]
+    ) -> list[PlantResult]:
+        """Score planted rows one by one, up to the first that asks a judge."""
+        before: list[PlantResult] = []
+        for at, (_, plant, _) in enumerate(self._planted):
+            before += (await self._scored(self._run, opened, self._planted[at : at + 1], progress)).planted
+            if (asked := judge_usage(opened)) is None or asked.failed:
+                break
+            if asked.refused and (error := before[-1].result.error) is not None:
+                raise InputError(error.message)
+            if asked.calls:
+                judges = self._run.sandbox.config.judges
+                calls = self.calls - at + self.mutant_calls
+                outputs = [later.output for _, later, _ in self._planted[at + 1 :]]
+                self._foreseen = foresee_usage(asked, judges, calls, plant.output, outputs)
+                if self._foreseen is not None:
+                    told(self._foreseen)
+                    refuse_spending(self._foreseen, JudgeBudget() if judges is None else judges.budget)
+                break
+        return before
 
     async def _compare_people(self, opened: Sandbox, progress: Callable[[Sequence[Result]], None]) -> Agreement:
         assert self._options.labels is not None
@@ -372,6 +411,8 @@ class EvaluatorAudit:
             mutants=self._mutants,
             people=self._people,
             gates=tuple(judge_gates(self._gates, self._mutants, self._people)),
+            foreseen=self._foreseen,
+            judges=self._judges,
             no_verdict=no_verdict,
         )
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from runner.engine.scoring.summary import GateResult
+from runner.engine.scoring.summary import GateResult, JudgeUsage, ModelUsage
 from sandboxes.base import Model
 
 Status = Literal["found", "clear", "allowed", "not applicable"]
@@ -213,6 +213,10 @@ class Audit(Model):
     people: Agreement | None = None
     """None: no labels were named."""
     gates: tuple[GateResult, ...] = ()
+    foreseen: ModelUsage | None = None
+    """What it was to ask judges at most, by its first call. None: it asks none, or they were answered from a record."""
+    judges: JudgeUsage | None = None
+    """What they were asked."""
     no_verdict: str | None = None
     """Why the audit proves nothing."""
 

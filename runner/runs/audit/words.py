@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from runner.core.text import rows_of
 from runner.engine.scoring.gates import figure, gate_words
+from runner.engine.scoring.overview import usage_words
 from runner.runs.audit.people import FEWEST_OF_CLASS
 from runner.runs.audit.types import Agreement, Audit, Check, Gap, MutantScore, Rate
 
@@ -46,6 +47,9 @@ def audit_lines(audit: Audit) -> Iterator[AuditLine]:
     for word, some in (("does not see", audit.blind), ("treats as different", audit.strict)):
         if some:
             yield AuditLine(word, " · ".join(check.words for check in some))
+    if audit.judges is not None and audit.judges.calls:
+        before = "" if audit.foreseen is None else f"; foreseen were at most {usage_words(audit.foreseen)}"
+        yield AuditLine("judges", f"{usage_words(audit.judges)}{before}")
     if audit.failed:
         yield AuditLine("failed", f"{audit.failed:,} of {audit.planted:,} planted rows, which prove nothing", "warn")
         if audit.error is not None:

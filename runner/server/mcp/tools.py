@@ -249,7 +249,7 @@ class McpTools:
         about["findings"] = [one.model_dump(mode="json", exclude={"status"}) for one in found.findings]
         about["does_not_see"] = [one.words for one in found.blind]
         about["treats_as_different"] = [one.words for one in found.strict]
-        for name in ("mutants", "people"):
+        for name in ("mutants", "people", "judges"):
             if (part := getattr(found, name)) is not None:
                 about[name] = part.model_dump(mode="json", exclude_none=True)
                 for many in {"gaps", "disagreements"} & about[name].keys():

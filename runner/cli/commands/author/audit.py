@@ -14,6 +14,8 @@ from runner.cli.option_groups import on_the_command_line
 from runner.cli.views import render
 from runner.cli.views.progress import ProgressBar
 from runner.core.text import json_text
+from runner.engine.scoring.overview import usage_words
+from runner.engine.scoring.summary import ModelUsage
 from runner.runs.audit.audit import EvaluatorAudit
 from runner.runs.audit.report import audit_files
 from runner.runs.audit.types import Audit, AuditOptions
@@ -81,9 +83,13 @@ def _carry_out(work: EvaluatorAudit, options: CommandOptions) -> int:
         asks = ", each of which may ask a judge" if work.asks else ""
         render.err().say(render.text(f"sandbox: {work.run.why}; {work.calls:,} calls{asks}{mutants}", "dim"))
 
+    def say(cost: ModelUsage) -> None:
+        if not options.quiet:
+            render.err().say(render.text(f"by the first call, judges are asked at most: {usage_words(cost)}"))
+
     async def score() -> None:
         with ProgressBar(not options.quiet) as progress:
-            await work.score(progress.add)
+            await work.score(progress.add, told=say)
 
     if signals.run(score(), quiet=options.quiet):
         render.err().say(render.text("interrupted before all planted rows were scored", "yellow"))

@@ -79,6 +79,10 @@ class MutantTrial:
         self.mutants = [apply_edit(data, edit) for edit in edits]
         self._limits = run.request.limits
 
+    def most_calls(self, rows: int) -> int:
+        """Return how many calls it makes at most, where there are so many rows to tell mutants apart."""
+        return len(self._examples) + len(self.mutants) * (len(self._examples) + min(rows, _ROWS))
+
     async def score(
         self, opened: Sandbox, rows: Sequence[RowResult], progress: Callable[[int], None] = lambda _: None
     ) -> MutantScore:

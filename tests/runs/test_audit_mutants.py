@@ -14,6 +14,7 @@ from runner import audit
 from runner.runs.audit.mutants.python import python_edits
 from runner.runs.audit.mutants.types import apply_edit
 from runner.runs.audit.types import MutantScore
+from runner.runs.audit.words import _mutants
 from tests.cli.commands import evalcell, write_rows
 
 PYTHON = '''# /// script
@@ -130,6 +131,33 @@ def test_mutants_of_typescript(tmp_path: Path) -> None:
     found = tried(tmp_path, TYPESCRIPT, FEW, "grader.ts")
     assert {gap.change for gap in found.gaps} == {".trim() removed", ".toLowerCase() removed"}
     assert found.killed >= 5
+
+
+@pytest.mark.rotating("mutants of TypeScript", "engine")
+@pytest.mark.parametrize("suffix", ["py", "ts"])
+def test_modules_beside_a_script_have_mutants_too(tmp_path: Path, suffix: str) -> None:
+    parts = {
+        "py": {
+            "utils/text.py": "def clean(text):\n    return text.strip().lower()\n",
+            "grader.py": "from utils.text import clean\n\ndef evaluate(output, reference):\n"
+            "    return float(clean(output) == clean(reference))\n",
+        },
+        "ts": {
+            "utils/text.ts": "export const clean = (text: string) =>\n  text.trim().toLowerCase();\n",
+            "grader.ts": 'import { clean } from "./utils/text.ts";\nexport function evaluate({ output, reference }: '
+            "{ output: string; reference: string }) {\n"
+            "  return clean(output) === clean(reference) ? 1 : 0;\n}\n",
+        },
+    }
+    (tmp_path / "utils").mkdir()
+    (tmp_path / "words.txt").write_text("1 == 1\n")
+    for name, text in parts[suffix].items():
+        (tmp_path / name).write_text(text)
+    found = tried(tmp_path, parts[suffix][f"grader.{suffix}"], FEW, f"grader.{suffix}")
+    assert found.killed
+    assert {(gap.file, gap.line) for gap in found.gaps} == {(f"utils/text.{suffix}", 2)}
+    words = [line.text for line in _mutants(found) if line.head == "gap"]
+    assert all(text.startswith(f"utils/text.{suffix}:2: ") for text in words)
 
 
 def test_examples_that_fail_already_notice_nothing(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ class Check(Model):
 class Gap(Model):
     """A change of the script that no worked example notices, though it changes a result."""
 
+    file: str | None = None
+    """The module that has it, by its path from the script. None: the script itself."""
     line: int
     change: str
     """What was changed: `== -> !=`."""

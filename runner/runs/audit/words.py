@@ -118,9 +118,8 @@ def _mutants(found: MutantScore) -> Iterator[AuditLine]:
     for gaps in [*by_row.values()][:_EXAMPLES]:
         for gap in gaps[:_GAPS]:
             rows = f"{gap.rows:,} of {rows_of(gap.of)}" if gap.rows else f"{gap.planted:,} planted rows, no real one"
-            yield AuditLine(
-                "gap", f"line {gap.line}: {gap.change} (here {gap.result} -> {gap.mutant}; changes {rows})", "warn"
-            )
+            place = f"line {gap.line}" if gap.file is None else f"{gap.file}:{gap.line}"
+            yield AuditLine("gap", f"{place}: {gap.change} (here {gap.result} -> {gap.mutant}; changes {rows})", "warn")
         if (more := len(gaps) - _GAPS) > 0:
             yield AuditLine("", f"and {more} more", "warn")
         line = example_line(gaps[0].example)

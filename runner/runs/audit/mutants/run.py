@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from runner.core.errors import MappingError
@@ -16,12 +16,13 @@ from runner.engine.scoring.diff import TOLERANCE
 from runner.engine.scoring.gates import figure
 from runner.inputs.evaluators.call_inputs import Fill
 from runner.inputs.evaluators.column import BY_NAME
+from runner.inputs.evaluators.evaluator_files import CODE
 from runner.runs.audit.mutants.python import python_edits
 from runner.runs.audit.mutants.types import Edit, Mutant, apply_edit
 from runner.runs.audit.types import Gap, MutantScore
 from runner.runs.examples.check import compare_result, fill_example
 from runner.runs.examples.load import Example, for_language
-from sandboxes.base import Sandbox
+from sandboxes.base import Language, Sandbox
 from sandboxes.host.cores import cores
 
 MUTANTS = 100
@@ -44,16 +45,28 @@ class RowResult(NamedTuple):
     """It is a row of the dataset, with its own output."""
 
 
-def find_edits(evaluator: Evaluator) -> list[Edit]:
-    """Return each change of a script, in their order; none for what cannot be read."""
-    try:
-        if evaluator.language == "python":
-            return sorted(python_edits(evaluator.source))
-        from runner.runs.audit.mutants.typescript import typescript_edits  # here: its parser is an extra
+def find_edits(evaluator: Evaluator) -> list[tuple[str, Edit]]:
+    """
+    Return each change of a script and of the modules beside it, each with its file, in their order.
 
-        return sorted(typescript_edits(evaluator.source))
-    except (SyntaxError, ValueError, RecursionError):
-        return []
+    The script's own name is empty. There are none for what cannot be read.
+    """
+    modules = (".py",) if evaluator.language == "python" else CODE
+    texts = {"": evaluator.source, **{name: evaluator.files[name] for name in sorted(evaluator.files)}}
+    found: list[tuple[str, Edit]] = []
+    for name, text in texts.items():
+        if name.endswith(modules) or not name:
+            with suppress(SyntaxError, ValueError, RecursionError):
+                found += [(name, edit) for edit in sorted(_edits(text, evaluator.language))]
+    return found
+
+
+def _edits(source: str, language: Language) -> Iterator[Edit]:
+    if language == "python":
+        return python_edits(source)
+    from runner.runs.audit.mutants.typescript import typescript_edits  # here: its parser is an extra
+
+    return typescript_edits(source)
 
 
 class MutantTrial:
@@ -63,7 +76,7 @@ class MutantTrial:
     Args:
         run: The evaluator, as it was prepared.
         examples: All of its worked examples.
-        most: How many mutants are tried: some of all, chosen by the seed.
+        most: How many mutants are tried: some of all, chosen by the seed, so that each file has its share by size.
         seed: As above.
     """
 
@@ -75,8 +88,8 @@ class MutantTrial:
         self.of = len(edits)
         if len(edits) > most:
             edits = sorted(random.Random(seed).sample(edits, most))
-        data = run.evaluator.source.encode()
-        self.mutants = [apply_edit(data, edit) for edit in edits]
+        texts = {"": run.evaluator.source, **run.evaluator.files}
+        self.mutants = [apply_edit(texts[name].encode(), edit, name) for name, edit in edits]
         self._limits = run.request.limits
 
     def most_calls(self, rows: int) -> int:
@@ -126,7 +139,9 @@ class MutantTrial:
         )
 
     async def _one(self, mutant: Mutant, worked: Sequence[Example], opened: Sandbox, rows: Sequence[RowResult]) -> Fate:
-        changed = self._run.evaluator.model_copy(update={"source": mutant.source})
+        own = self._run.evaluator
+        text = {"files": {**own.files, mutant.file: mutant.source}} if mutant.file else {"source": mutant.source}
+        changed = own.model_copy(update=text)
         lost = True
         async with aclosing(self._score(changed, worked, opened)) as results:
             async for example, result in results:
@@ -232,6 +247,7 @@ def choose_witnesses(gaps: Sequence[Collection[int]], rows: Sequence[RowResult])
 def _gap(mutant: Mutant, fate: Mapping[int, Result], at: int, rows: Sequence[RowResult], run: PreparedRun) -> Gap:
     real = sum(rows[one].real for one in fate)
     return Gap(
+        file=mutant.file or None,
         line=mutant.line,
         change=mutant.change,
         rows=real,

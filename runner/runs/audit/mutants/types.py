@@ -55,12 +55,14 @@ class Mutant(NamedTuple):
     """The line of the change, from 1."""
     change: str
     source: str
+    file: str = ""
+    """The path of the file that has it, from the script; empty: the script itself."""
 
 
-def apply_edit(data: bytes, edit: Edit) -> Mutant:
-    """Return the mutant that an edit of a script makes."""
+def apply_edit(data: bytes, edit: Edit, file: str = "") -> Mutant:
+    """Return the mutant that an edit of a script, or of a file beside it, makes."""
     source = data[: edit.start] + edit.text.encode() + data[edit.end :]
-    return Mutant(data.count(b"\n", 0, edit.start) + 1, edit.change, source.decode())
+    return Mutant(data.count(b"\n", 0, edit.start) + 1, edit.change, source.decode(), file)
 
 
 def shorten(text: str) -> str:

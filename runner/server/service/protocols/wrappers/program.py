@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import os
 import selectors
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -18,6 +20,10 @@ STREAM_BYTES = 1 << 20
 """Bytes of standard output, and of standard error, that a program may write."""
 FILE_BYTES = 1 << 20
 """Bytes of all files together that are given back."""
+TURN_NANOSECONDS = 10_000_000
+"""A program's turn on the processor; that of other processes takes about three milliseconds."""
+LIBRARY = ctypes.CDLL(None)
+SCHED_SETATTR = 274 if os.uname().machine == "aarch64" else 314
 
 
 def evaluate(code: str, stdin: str | None, files: dict[str, str | None], fetch: list[str], seconds: float) -> Any:
@@ -63,9 +69,9 @@ def run(code: str, main: str, source: int, seconds: float) -> dict[str, Any]:
             if done in ready:
                 break
             late = left <= 0
+        took = time.monotonic() - began  # what follows is no time of the program, which does nothing more
         kill(child)
         _, status = os.waitpid(child, 0)
-        took = time.monotonic() - began
         for begin in texts:  # what was written last
             large = not read(begin, texts[begin], selector) or large
     stdout, stderr = (text[:STREAM_BYTES].decode("utf-8", "replace") for text in texts.values())
@@ -103,7 +109,7 @@ def start(code: str, main: str, streams: tuple[int, ...]) -> NoReturn:
     status = 1
     try:
         os.setpgid(0, 0)
-        os.nice(5)  # what forks without end must not keep us from ending it
+        yield_processor()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, 256)
@@ -121,6 +127,16 @@ def start(code: str, main: str, streams: tuple[int, ...]) -> NoReturn:
         status = status_of(lambda: finish(module)) or status
     finally:
         os._exit(status)
+
+
+def yield_processor() -> None:
+    """
+    Let whoever ends this program go first: it would wait in line with all that a program forks without end.
+
+    Whoever asks for longer turns has to wait longer for one. Kernels before Linux 6.12 take no notice.
+    """
+    attributes = struct.pack("IIQiIQQQ", 48, 0, 0, os.nice(5), 0, TURN_NANOSECONDS, 0, 0)
+    LIBRARY.syscall(SCHED_SETATTR, 0, attributes, 0)
 
 
 def finish(module: ModuleType) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import struct
+import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,27 +39,63 @@ class Reservation:
 
 
 class TotalBudget:
-    """What all runs of a process may use together. From any thread; nobody waits for what others have reserved."""
+    """
+    What all runs may use together. From any thread; nobody waits for what others have reserved.
 
-    def __init__(self, budget: JudgeBudget) -> None:
+    Args:
+        budget: The most.
+        file: An empty file, as a descriptor, in which the processes that have it keep the sums together. None: this
+            process keeps them.
+    """
+
+    def __init__(self, budget: JudgeBudget, file: int | None = None) -> None:
         self._budget = budget
+        self._file = file
         self._lock = threading.Lock()
-        self._requests, self._tokens, self._usd = 0, 0, 0.0
+        self._sums: tuple[float, ...] = (0, 0, 0.0)
 
     def add(self, requests: int, tokens: int, usd: float, bounded: bool = False) -> None:
         """Count these, negative ones too. Raises SpentError if it is `bounded` and they are too much."""
-        with self._lock:
-            sums = (self._requests + requests, self._tokens + tokens, self._usd + usd)
+        with self._lock, self._locked():
+            before = self._read()
+            sums = (before[0] + requests, before[1] + tokens, before[2] + usd)
             for (name, most), value in zip(self._budget, sums, strict=True):
                 if bounded and most is not None and value > most:
                     raise SpentError(
                         f"the budget of this server for judges is spent ({name}={most:g}, of all its runs); start it "
                         "anew, or with more"
                     )
-            self._requests, self._tokens, self._usd = sums
+            self._sums = sums
+            if self._file is not None:
+                os.pwrite(self._file, _SUMS.pack(*sums), 0)
+
+    def _read(self) -> tuple[float, ...]:
+        kept = b"" if self._file is None else os.pread(self._file, _SUMS.size, 0)
+        return _SUMS.unpack(kept) if kept else self._sums
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if self._file is None or sys.platform == "win32":
+            yield
+            return
+        import fcntl  # not on Windows
+
+        fcntl.lockf(self._file, fcntl.LOCK_EX)  # not `flock`, which processes with one descriptor would have together
+        try:
+            yield
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
 
 
+_SUMS = struct.Struct("3d")
 _TOTALS: dict[JudgeBudget, TotalBudget] = {}
+_file: int | None = None
+
+
+def share_budget(file: int) -> None:
+    """Keep the sums of what all runs use in a file, with all processes that do; before the first of them begins."""
+    global _file
+    _file = file
 
 
 class Spending:
@@ -65,7 +105,7 @@ class Spending:
     Args:
         budget: The most.
         prices: By model.
-        shared: It is of all runs of this process that have the same budget.
+        shared: It is of all runs that have the same budget: those of this process, or see `share_budget`.
         before: Requests, tokens and US dollars that the run used before it was interrupted.
     """
 
@@ -77,7 +117,7 @@ class Spending:
         before: tuple[int, int, float] = (0, 0, 0.0),
     ) -> None:
         self._budget = budget
-        self._total = _TOTALS.setdefault(budget, TotalBudget(budget)) if shared else None
+        self._total = _TOTALS.setdefault(budget, TotalBudget(budget, _file)) if shared else None
         self._prices = prices
         self._open: list[Reservation] = []
         self._settled = asyncio.Event()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from time import monotonic
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -75,6 +77,8 @@ class WorkerPool:
         self._waiting = waiting
         self._at_once = runs
         self._workers: dict[str, WorkerProcess] = {}
+        self._budget: IO[bytes] | None = None
+        """What the workers' scripts have asked of judges, together."""
         self._tries = 0
         self._pace = 0.05  # seconds of a dry run, lately
         self._runs: set[RunStream] = set()
@@ -103,6 +107,8 @@ class WorkerPool:
                     self._over.clear()
                     await self._over.wait()
         await finish(lambda: every(worker.close for worker in self._workers.values()))
+        if self._budget is not None:
+            self._budget.close()
 
     async def run(self, job: RunJob, stored: SegmentPaths | None = None) -> AsyncGenerator[RunPart]:
         """
@@ -233,7 +239,10 @@ class WorkerPool:
         if name not in self._workers:
             own, allowed = self._environment, self._allowed
             found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)
-            self._workers[name] = WorkerProcess(name, found, secret=name != LOCAL or bool(self._keys))
+            if self._budget is None and sys.platform != "win32":  # where no process is handed a descriptor
+                self._budget = tempfile.TemporaryFile()
+            budget, secret = self._budget and self._budget.fileno(), name != LOCAL or bool(self._keys)
+            self._workers[name] = WorkerProcess(name, found, secret=secret, budget=budget)
         return self._workers[name]
 
 

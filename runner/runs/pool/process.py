@@ -41,12 +41,21 @@ class WorkerProcess:
     """
     One worker: started by the first request, and by the first after it was lost. `secret`: it has a provider's key.
 
-    `alone`: nobody else says that it was lost.
+    `alone`: nobody else says that it was lost. `budget` is a file's descriptor; see `budget.share_budget`.
     """
 
-    def __init__(self, name: str, variables: Mapping[str, str], *, secret: bool = False, alone: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        variables: Mapping[str, str],
+        *,
+        secret: bool = False,
+        alone: bool = True,
+        budget: int | None = None,
+    ) -> None:
         self.name = name
         self._secret = secret
+        self._budget = budget
         self._loss = logging.WARNING if alone else logging.INFO
         self.status = PoolStatus()
         self.restarts = 0
@@ -161,22 +170,22 @@ class WorkerProcess:
 
     async def _spawn(self) -> None:
         host = own_handle()
-        passed = () if host is None else (host,)
+        named = ["" if descriptor is None else str(descriptor) for descriptor in (host, self._budget)]
         try:
             self._process = await start(
-                module_command(_MODULE, "secret" * self._secret, *map(str, passed)),
+                module_command(_MODULE, "secret" * self._secret, *named),
                 stdin=-1,
                 stdout=-1,
                 stderr=-1,
                 limit=1 << 20,
-                pass_fds=passed,
+                pass_fds=[int(name) for name in named if name],
                 env=self._variables,
             )
         except OSError as e:
             raise WorkerLostError(str(shortage.why(e) or e.strerror), "a worker cannot be started") from e
         finally:
-            for descriptor in passed:
-                os.close(descriptor)
+            if host is not None:
+                os.close(host)
         shortage.first_to_go(self._process.pid)
         self._ready.clear()
         self._last.clear()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.core.settings import JudgeSettings
+from runner.runs.pool import pool
 from runner.server.service.settings import ServiceSettings
 from sandboxes.errors import UnsupportedConfigError
 from tests.judges.judge import KEY, VARIABLE, fake_judge, host_of
@@ -73,6 +78,35 @@ def test_a_script_asks_in_dry_runs_and_runs_within_one_budget(judge: Any, tmp_pa
         assert sum("the budget of this server for judges is spent" in page for page in pages) == 1
         assert all("&lt;b&gt;Is it right?&lt;/b&gt;" in page for page in pages)
         assert not [page for page in pages if KEY in page or "<b>Is it" in page]
+
+
+def test_the_budget_is_of_all_workers_and_of_those_after_them(
+    judge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "runs_elsewhere", lambda name: name == "process")  # so that it has a worker of its own
+    script = {"source": ASKS, "language": "python"}
+    with live(tmp_path, granted(judge, budget="requests=9")) as server, server.client() as client:
+
+        def scored(backend: str, first: int) -> int:
+            rows = [{"output": str(number)} for number in range(first, first + 8)]
+            asked = {**script, "rows": rows, "sandbox": {"backend": backend}}
+            reply = client.post("/v1/evaluate", json=asked)
+            if reply.status_code == 503:
+                pytest.skip(reply.text)
+            assert set(outcomes(reply)) <= {"scored", "lost"}
+            return outcomes(reply).count("scored")
+
+        with ThreadPoolExecutor() as threads:
+            assert sum(threads.map(scored, ("wasm", "process"), (0, 10))) == 9
+        workers = server.service.pool._workers
+        assert len(workers) == 2
+        for worker in workers.values():
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGKILL)
+        while any(not worker.restarts for worker in workers.values()):
+            time.sleep(0.01)
+        assert scored("wasm", 20) == scored("process", 30) == 0
+        assert len(judge.requests) == 9
 
 
 def test_a_scripts_own_client_asks_what_its_header_wishes(judge: Any, tmp_path: Path) -> None:

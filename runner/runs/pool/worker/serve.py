@@ -33,6 +33,7 @@ from sandboxes.base import LOG, SandboxConfig
 from sandboxes.guest.supervisor import procfs
 from sandboxes.host import event_loop
 from sandboxes.json_text import writer
+from sandboxes.judges.budget import share_budget
 
 _PROGRESS = 0.2  # seconds between two words on how far a part is
 _TICK = 1.0  # seconds between looks at what is idle
@@ -49,8 +50,12 @@ column that the rows lack: about 0.05 s for so many bytes.
 _write = writer(ascii=True, compact=True, nan=False)
 
 
-def main(requests: int, replies: int, secret: str, host: str = "") -> None:
-    """Serve until the requests end. `secret`: it has a provider's key. `host` is a handle on the one that serves."""
+def main(requests: int, replies: int, secret: str, host: str = "", budget: str = "") -> None:
+    """
+    Serve until the requests end. `secret`: it has a provider's key.
+
+    `host` is a handle on the one that serves; `budget` the file in which all workers count what judges are asked.
+    """
     if secret and sys.platform == "linux":
         from sandboxes.guest.box.confine import closed_to_others  # here: it needs a Unix
 
@@ -59,6 +64,9 @@ def main(requests: int, replies: int, secret: str, host: str = "") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    if budget:
+        os.set_inheritable(int(budget), False)
+        share_budget(int(budget))
     event_loop.run(_serve(requests, replies, int(host) if host else None))
     os._exit(0)  # no thread that hangs in a file may hold it up
 

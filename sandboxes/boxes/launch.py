@@ -273,7 +273,7 @@ def _with_kernel(made: Plan, setup: BoxSetup, *, metadata: bool, abi: int | None
         seccomp.program, platform.machine(), network=setup.network, starts=starts, landlock=abi, loopback=loopback
     )
     if setup.beside:  # what such a run is refused, too
-        made.boot["beside"] = filter(metadata=True).hex() if made.boot["tmp"] else ""
+        made.boot["beside"] = filter(metadata=True, nameless=False).hex() if made.boot["tmp"] else ""
     return replace(made, program=filter(metadata=metadata))
 
 

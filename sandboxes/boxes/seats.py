@@ -14,7 +14,7 @@ from sandboxes.guest.supervisor import procfs
 if TYPE_CHECKING:
     from sandboxes.boxes.box import Box
     from sandboxes.guest.supervisor.driver import Message
-    from sandboxes.judges.door import Caller
+    from sandboxes.judges.door import Caller, Ends
 
 _LOOKED_AT = 200
 """Runs whose memory is looked at in a second."""
@@ -49,21 +49,21 @@ class Seats:
         seat = self._known[number] = Seat(self, number, self.box.door.caller() if self.box.door else None)
         return seat
 
-    def owners(self, port: int, to: tuple[str, int]) -> tuple[Caller | None, list[Caller]]:
+    def owners(self) -> tuple[dict[Ends, Caller], list[Caller]]:
         """
-        Return whose connection it is, by its two ends, else of whom the kernel does not tell. From any thread.
+        Return whose each connection is, and those of whom the kernel does not tell. From any thread.
 
         A run whose descriptors are seen has none of another's: it can hide its own alone, in a message to itself.
         """
-        place = procfs.connection_place(self.box.inner, port, to)
+        ends = procfs.connections(self.box.inner)
+        owned: dict[Ends, Caller] = {}
         unknown: list[Caller] = []
-        for one in sorted(self.running.copy(), key=lambda seat: -seat.inner):  # those that began last connect most
+        for one in self.running.copy():
             found = procfs.descriptors(one.inner).values() if one.inner else ()
-            if one.caller is not None and place in found:
-                return one.caller, []
-            if one.caller is not None and not found:
-                unknown.append(one.caller)
-        return None, unknown
+            if one.caller is not None:
+                owned |= {ends[place]: one.caller for place in found if place in ends}
+                unknown += [] if found else [one.caller]
+        return owned, unknown
 
     def deliver(self) -> None:
         """Hand on what the box has said, or that it is gone."""

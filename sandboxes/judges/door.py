@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import socket
 import ssl
@@ -32,13 +33,16 @@ OWNER_SECONDS = 2.0
 CONNECTIONS = 64
 """Most of a box at once."""
 _MORE = 4
-"""For each that runs in it beside others."""
+"""For each that runs in it beside others, whatever those have open."""
 
 SMALL_BODY = 256 << 10
 BODIES_BYTES = 256 << 20
 """Of the requests of a box that are larger than that: they are in our memory, and a box may send many at once."""
 _PAUSE = 0.02
 """Seconds between two looks for room."""
+
+Ends = tuple[int, tuple[str, int]]
+"""Of a connection: the script's port, and our address and port."""
 
 _STATUS: dict[Why, int] = {"budget": 429, "outage": 503, "reply": 502, "key": 401, "miss": 404, "closed": 503}
 _LINE = re.compile(rb"([A-Z]{1,16}) ([\x21-\x7e]+) HTTP/1\.1")
@@ -99,11 +103,12 @@ class WaitingClock:
 
 
 class Caller:
-    """Who asks by a door: the calls of which it may be any, and the clock of these."""
+    """Who asks by a door: the calls of which it may be any, the clock of these, and its connections."""
 
     def __init__(self) -> None:
         self.calls: Sequence[int] = ()
         self.clock = WaitingClock()
+        self.connections = 0
 
 
 class _Waiting:
@@ -163,11 +168,12 @@ class Door:
         self._room = _Room()
         self.alone = Caller()
         """Who asks, where nothing runs beside it."""
-        self.owners: Callable[[int, tuple[str, int]], tuple[Caller | None, list[Caller]]] | None = None
-        """
-        Says who asks by a connection, given its port, and our address and port, where several run in the box; else who
-        might.
-        """
+        self.owners: Callable[[], tuple[dict[Ends, Caller], list[Caller]]] | None = None
+        """Says whose each connection is, where several run in the box; and of whom this is not known."""
+        self._owned: dict[Ends, Caller] = {}
+        self._unknown: list[Caller] = []
+        self._looked = -math.inf
+        """When it was asked last."""
         self._callers: list[Caller] = []
 
     def caller(self) -> Caller:
@@ -207,17 +213,23 @@ class Door:
             if len(self._connections) >= CONNECTIONS + _MORE * len(self._callers):
                 writer.transport.abort()
                 return
-            task = protocol.task = asyncio.create_task(self._serve(host, reader, writer))
+            task = protocol.task = asyncio.create_task(self._serve(host, reader, writer, time.monotonic()))
             self._connections.add(task)
             task.add_done_callback(self._connections.discard)
 
         return lambda: _Protocol(connected)
 
-    async def _serve(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, began: float) -> None:
         """One connection, request after request."""
-        callers: list[Caller] = []
+        counted: list[Caller] = []
         first: frozenset[int] = frozenset()
         try:
+            callers = await self._who(writer, began) if self.owners is not None else []
+            if not self._has_room(callers):
+                return
+            counted = callers
+            for caller in counted:
+                caller.connections += 1
             while True:
                 with ExitStack() as held:
                     try:
@@ -228,7 +240,7 @@ class Door:
                     if parts.path.startswith(PATH):
                         await _write(writer, _whole(_WARM))
                         continue
-                    callers = callers or await self._who(writer)
+                    callers = callers or await self._who(writer, time.monotonic())
                     calls = [call for caller in callers for call in caller.calls]
                     first = first or frozenset(calls)
                     if self.owners is not None and not first.issuperset(calls):
@@ -240,25 +252,38 @@ class Door:
         except (EOFError, OSError, TimeoutError, asyncio.CancelledError):
             pass  # the script went away, or does nothing
         finally:
+            for caller in counted:
+                caller.connections -= 1
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
-    async def _who(self, writer: asyncio.StreamWriter) -> list[Caller]:
-        """Who asks by a connection; all that might, where the kernel does not tell. Raises EOFError if none does."""
+    async def _who(self, writer: asyncio.StreamWriter, since: float) -> list[Caller]:
+        """
+        Who asks by a connection; all that might, where the kernel does not tell. Raises EOFError if none does.
+
+        `since` this time it is known that there is such a connection.
+        """
         if self.owners is None:
             return [self.alone]
         (_, port), to = (writer.get_extra_info(end)[:2] for end in ("peername", "sockname"))
         until, pause = time.monotonic() + OWNER_SECONDS, 0.01
         while True:
-            found, unknown = self.owners(port, to)
-            if found is not None:
+            if self._looked <= since:  # one look is for all that wait for one
+                self._looked, (self._owned, self._unknown) = time.monotonic(), self.owners()
+            if (found := self._owned.get((port, to))) is not None:
                 return [found]
-            if time.monotonic() > until:
+            if (since := time.monotonic()) > until:
                 break
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.2)  # looking at all that run takes time, which is theirs
-        if not any(caller.calls for caller in unknown):  # a run hides it, so that others would be taken for it
+        callers = [caller for caller in self._unknown if caller.calls]
+        if not callers:  # a run hides it, so that others would be taken for it
             raise EOFError
-        return [caller for caller in unknown if caller.calls]
+        return callers
+
+    def _has_room(self, callers: Sequence[Caller]) -> bool:
+        """Whether they may have one more connection: some are each one's own, the others for who comes first."""
+        others = sum(max(0, caller.connections - _MORE) for caller in self._callers)
+        return others < CONNECTIONS or all(caller.connections < _MORE for caller in callers)
 
     def _row(self, calls: Sequence[int]) -> tuple[str, int]:
         """The row that asks, where it is one alone."""

@@ -40,6 +40,7 @@ def reach():
     tmp = "/tmp" if os.path.isdir("/tmp") else "/"
     tries = [lambda: open(tmp + "/left", "w"), lambda: os.mkdir(tmp + "/left"), lambda: os.chmod(tmp, 0o755),
              lambda: os.setxattr(tmp, "user.left", b"1"), lambda: os.utime(tmp), os.fork]
+    tries += [lambda: os.open(tmp, os.O_TMPFILE | os.O_RDWR)]  # which would fill the folder for all
     tries += [lambda pid=pid: os.kill(pid, 9) for pid in range(1, 40) if pid != os.getpid()]
     os.kill(-1, 9)  # succeeds, as the kernel has it, and reaches nobody
     return sorted({refused(what) for what in tries})
@@ -93,12 +94,20 @@ def doze():
     time.sleep(3.5)
     return "dozed"
 
-def nameless():
-    import tempfile
-    with open(os.open("/tmp", os.O_TMPFILE | os.O_RDWR), "w+") as file:
-        file.write("kept to itself")
-        file.seek(0)
-        return file.read()
+def hoard():
+    import socket
+    host, port = os.environ["OPENAI_BASE_URL"].split("/")[2].split(":")
+    held = []
+    try:
+        while True:
+            held.append(socket.create_connection((host, int(port))))
+    except OSError:
+        time.sleep(4)
+    return "hoarded"
+
+def patient():
+    time.sleep(2)
+    return [bool(ask("judge")) for _ in range(3)]
 """
 
 
@@ -143,12 +152,11 @@ async def test_a_run_reaches_none_beside_it(judge: Any, tier: Tier) -> None:
 
 async def test_each_is_blamed_for_itself(judge: Any) -> None:
     async with opened(box_grant(judge, beside=True), ASKING + BESIDE) as (sandbox, program):
-        names = ("memory", "flood", "spin", "burn", "leave", "nameless")
+        names = ("memory", "flood", "spin", "burn", "leave")
         calls = [{"do": name} for name in names] + [{"model": "slow-2"}] * 3
         executions = await together(program, *calls)
-        expected = ["memory", "output", "timeout", "timeout", "crash", "ok", "ok", "ok", "ok"]
+        expected = ["memory", "output", "timeout", "timeout", "crash", "ok", "ok", "ok"]
         assert [one.status for one in executions] == expected
-        assert executions[5].value == "kept to itself"
         assert len([box for box in sandbox._boxes if box.alive]) == 1
 
 
@@ -160,12 +168,17 @@ async def test_a_crowd_of_threads_ends_its_own_run_alone(judge: Any, tier: Tier)
         assert len([box for box in sandbox._boxes if box.alive]) == 1
 
 
-async def test_a_connection_that_is_hidden_is_nobodys(judge: Any, tier: Tier) -> None:
+async def test_nobody_takes_the_connections_of_others(judge: Any, tier: Tier) -> None:
+    async with opened(box_grant(judge, beside=True), ASKING + BESIDE, tier) as (_, program):
+        executions = await together(program, *[{"do": "hoard"}] * 4, *[{"do": "patient"}] * 4)
+        assert [one.value for one in executions] == ["hoarded"] * 4 + [[True] * 3] * 4, executions
+
+
+async def test_a_connection_that_is_hidden_is_nobody_elses(judge: Any, tier: Tier) -> None:
     async with opened(box_grant(judge, beside=True, judge_timeout=1), ASKING + BESIDE, tier) as (sandbox, program):
         executions = await together(program, {"do": "hide"}, {"do": "doze"})
         assert [one.value for one in executions] == ["hid", "dozed"], executions
-        assert sandbox.broker.lost == {}
-        assert sandbox.broker.counts.requests == 0
+        assert set(sandbox.broker.lost) <= {0}  # if it was seen before it was hidden
 
 
 async def test_a_refusal_is_known_by_its_row(judge: Any) -> None:

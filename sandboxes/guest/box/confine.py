@@ -294,7 +294,7 @@ def landlock_scope(network: bool, ports: list[int] | tuple[int, ...] = (), makes
     Keep the signals, ptrace and abstract sockets of this process among itself and what it starts from now on.
 
     Without `network` it closes TCP too, but for connecting to these ports; unless it `makes` files, it can make,
-    rename and remove none, but open those without a name. Returns the ABI. Raises OSError for one below SCOPES.
+    rename and remove none that have a name. Returns the ABI. Raises OSError for one below SCOPES.
     """
     abi = _needed_abi()
     ruleset = _ruleset(0 if makes else _MAKING, network, abi)

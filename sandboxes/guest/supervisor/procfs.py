@@ -124,21 +124,23 @@ def inner_pid(pid: int) -> int:
         return 0
 
 
-def connection_place(network: int, port: int, to: tuple[str, int]) -> str | None:
+def connections(network: int) -> dict[str, tuple[int, tuple[str, int]]]:
     """
-    Return what descriptors of a connection on a network's own loopback lead to; None if there is none.
+    Return the connections of a network that begin at its 127.0.0.1, by what their descriptors lead to.
 
-    `network`: a process of the network. `port`, `to`: the connection's two ends; it begins at 127.0.0.1.
+    Each as its port there, and the address and port of its other end. `network`: a process of the network.
     """
     try:
-        with open(f"{_PROC}/{network}/net/tcp", "rb") as file:
-            lines = file.read()
+        lines = _text(f"{_PROC}/{network}/net/tcp").splitlines()[1:]
     except OSError:
-        return None
-    place = bytes(map(int, to[0].split(".")))[::-1].hex().upper().encode()
-    at = lines.find(b" 0100007F:%04X %b:%04X " % (port, place, to[1]))
-    words = lines[at : at + 200].split() if at >= 0 else ()
-    return f"socket:[{int(words[8])}]" if len(words) > 8 else None
+        return {}
+    found = {}
+    for words in map(str.split, lines):
+        (begin, port), (to, at) = words[1].split(":"), words[2].split(":")
+        if begin == "0100007F":
+            address = ".".join(map(str, bytes.fromhex(to)[::-1]))
+            found[f"socket:[{words[9]}]"] = int(port, 16), (address, int(at, 16))
+    return found
 
 
 def content(pid: int, folder: str | None) -> tuple[Any, ...]:

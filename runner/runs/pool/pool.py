@@ -240,7 +240,7 @@ class WorkerPool:
             own, allowed = self._environment, self._allowed
             found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)
             if self._budget is None and sys.platform != "win32":  # where no process is handed a descriptor
-                self._budget = tempfile.TemporaryFile()
+                self._budget = tempfile.TemporaryFile()  # noqa: SIM115  (until it is closed)
             budget, secret = self._budget and self._budget.fileno(), name != LOCAL or bool(self._keys)
             self._workers[name] = WorkerProcess(name, found, secret=secret, budget=budget)
         return self._workers[name]

@@ -58,7 +58,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
     from runner.inputs.evaluators.foreign.module import read_python  # here: most scripts need it not
     from runner.inputs.evaluators.python.lists import OF_LISTS, list_use, nested_lists
     from runner.inputs.evaluators.python.row_values import place_of_rows
-    from runner.inputs.evaluators.python.signature import annotations
+    from runner.inputs.evaluators.python.signature import annotations_of
 
     module = read_python(evaluator.source, evaluator.name)
     uses = {p: list_use(module, evaluator.called, p) for p in alone}
@@ -91,7 +91,7 @@ def refuse_shapes(name: str, cases: Cases, evaluator: Evaluator, binding: Bindin
             parts = {one: single[one] for one in single if one == p or one in named}
             raise EvaluatorError(_of_parts(name, evaluator, p, parts))
     nested = nested_lists(module, evaluator.called, [*values])
-    kinds = annotations(module.definition(evaluator.called))
+    kinds = annotations_of(module.definition(evaluator.called))
     nested |= {p for p in values if OF_LISTS.match(kinds.get(p, ""))}
     deep = {p: "[[{}]]" if p in single else "[{}]" for p in nested if _is_flat(values[p])}
     several = [p for p in values if (p in uses and uses[p].together and _SEVERAL.search(_plain(p))) or p in deep]

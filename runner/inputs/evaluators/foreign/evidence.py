@@ -16,7 +16,7 @@ from runner.inputs.evaluators.foreign.module import PATTERN, ModuleFunction, Scr
 from runner.inputs.evaluators.foreign.object_places import object_places
 from runner.inputs.evaluators.foreign.reads import ReadKey, keys_of
 from runner.inputs.evaluators.python.entries import call_name
-from runner.inputs.evaluators.python.signature import CallableNode, annotations, key_of, loop_parts
+from runner.inputs.evaluators.python.signature import CallableNode, annotations_of, key_of, loop_parts
 
 PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
@@ -220,7 +220,7 @@ def _in_javascript(source: str, name: str, keys: Collection[str]) -> bool | None
 
 def of_sets(module: ScriptModule, entry: str) -> list[str]:
     """Return the parameters that a function declares as sets."""
-    return [name for name, kind in annotations(module.definition(entry)).items() if _SET.match(kind)]
+    return [name for name, kind in annotations_of(module.definition(entry)).items() if _SET.match(kind)]
 
 
 def goes_through(module: ScriptModule, entry: str, name: str) -> str:

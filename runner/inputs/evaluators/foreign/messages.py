@@ -6,7 +6,7 @@ import ast
 import re
 
 from runner.inputs.evaluators.foreign.module import ScriptModule
-from runner.inputs.evaluators.python.signature import CallableNode, annotations
+from runner.inputs.evaluators.python.signature import CallableNode, annotations_of
 
 _MESSAGE = 2
 """How deep a message is: a list has conversations, and a conversation messages."""
@@ -23,7 +23,7 @@ def reads_messages(module: ScriptModule, entry: str, name: str) -> bool:
     Not one that asks what it got: it may take texts as well.
     """
     left, seen = [(entry, name, 0)], set[tuple[str, str, int]]()
-    reads = _DECLARED.fullmatch(annotations(module.definition(entry)).get(name, "")) is not None
+    reads = _DECLARED.fullmatch(annotations_of(module.definition(entry)).get(name, "")) is not None
     while left and len(seen) < _MOST:
         one = left.pop()
         node = module.definition(one[0])

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from runner.core.errors import EvaluatorError
 from runner.inputs.evaluators.foreign.module import ScriptModule
-from runner.inputs.evaluators.python.signature import annotations, parameters
+from runner.inputs.evaluators.python.signature import annotations_of, parameters
 
 _LISTS = re.compile(r"(Optional\[|Annotated\[)?([\w.]+\.)?(list|List|Sequence|Iterable|Collection|tuple|Tuple)\b")
 _TOGETHER = ("zip", "enumerate", "map")
@@ -27,7 +27,7 @@ def takes_lists(module: ScriptModule, entry: str, names: Collection[str]) -> boo
     function = module.definition(entry)
     if function is None:
         return False
-    if written := [kind for name, kind in annotations(function).items() if name in names]:
+    if written := [kind for name, kind in annotations_of(function).items() if name in names]:
         return any(_LISTS.match(text) for text in written)
     known = {one.name for one in parameters(function.args) if one.name in names}
     nodes = list(ast.walk(function))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.python.signature import annotations, expression
+from runner.inputs.evaluators.python.signature import annotations_of, expression
 
 _LOOKS = ("isinstance", "type", "hasattr", "getattr", "dict", "len", "vars", "asdict")
 """What asks an object what it is, or takes it as a dict."""
@@ -80,7 +80,7 @@ def with_objects(source: str, evaluator: Evaluator) -> str:
 
     module = read_python(evaluator.source, evaluator.name)
     kinds: dict[str, str] = dict.fromkeys(names, "None")
-    for name, kind in annotations(module.definition(evaluator.called)).items():
+    for name, kind in annotations_of(module.definition(evaluator.called)).items():
         if name in kinds and isinstance(module.names.get(kind), ast.ClassDef):
             kinds[name] = kind
     given = ", ".join(f"{name!r}: {kind}" for name, kind in kinds.items())

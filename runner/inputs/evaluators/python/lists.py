@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from runner.inputs.evaluators.foreign.evidence import holders
 from runner.inputs.evaluators.foreign.module import ScriptModule
-from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, annotations, loop_parts
+from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, annotations_of, loop_parts
 
 _LIST = re.compile(
     r"(Optional\[|Annotated\[)?([\w.]+\.)?(list|List|tuple|Tuple|set|Set|frozenset|MutableSequence|ndarray|NDArray|"
@@ -113,7 +113,7 @@ def list_use(module: ScriptModule, entry: str, parameter: str) -> ListUse:
     One that asks what it got is told nothing.
     """
     found, of_all, together = set[_Uses](), False, False
-    annotation = annotations(module.definition(entry)).get(parameter, "")
+    annotation = annotations_of(module.definition(entry)).get(parameter, "")
     for node, own in holders(module, entry, parameter):
         for inner in ast.walk(node):
             match inner:

@@ -24,7 +24,7 @@ from runner.inputs.evaluators.foreign.summaries import takes_lists
 from runner.inputs.evaluators.python.entries import call_name, entries_of, which
 from runner.inputs.evaluators.python.lists import OF_LISTS, nested_lists
 from runner.inputs.evaluators.python.row_values import place_of_rows
-from runner.inputs.evaluators.python.signature import annotations, parse
+from runner.inputs.evaluators.python.signature import annotations_of, parse
 
 _A_LIST = re.compile(r"([\w.]+\.)?(list|List|Sequence|Iterable|Collection|tuple|Tuple|ndarray|Series|Tensor)\b")
 _LISTS = {*("predictions", "preds", "outputs", "responses", "completions", "generations", "hypotheses", "candidates")}
@@ -117,7 +117,7 @@ def refuse_lists(text: str, where: str, name: str, own: tuple[Parameter, ...]) -
 def _row_call(module: ScriptModule, tree: Sequence[ast.stmt], entry: str, required: Sequence[str]) -> RowCall:
     """Return how this function, of which the outputs are several, is called for one row."""
     nested, together = nested_lists(module, entry, required), _together(module, entry, required)
-    kinds, depths = annotations(module.definition(entry)), {}
+    kinds, depths = annotations_of(module.definition(entry)), {}
     for name in required:
         written = re.sub(r"^([\w.]+\.)?Optional\[", "", kinds.get(name, ""))
         if written and not _A_LIST.match(written) and not written.startswith(("Union", "Any", "typing.")):

@@ -313,7 +313,7 @@ def keywords(function: CallableNode) -> tuple[Parameter, ...]:
     )
 
 
-def annotations(function: CallableNode | None) -> dict[str, str]:
+def annotations_of(function: CallableNode | None) -> dict[str, str]:
     """Return, by parameter, its annotation as it is written, without quotes; of those that have one."""
     args = [] if function is None else [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return {one.arg: expression(one.annotation).strip("'\"") for one in args if one.annotation is not None}

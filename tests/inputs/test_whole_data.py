@@ -192,11 +192,6 @@ def test_columns_by_parameters_with_defaults_are_given_too() -> None:
     assert '"target_col", predict_col="predict_col")' in refused(text)
 
 
-def test_a_frame_of_polars_is_read_by_its_expressions() -> None:
-    text = 'import polars as pl\ndef share(df: pl.DataFrame): return df.filter(pl.col("kind") == 1)["pred"].mean()\n'
-    assert "def evaluate(kind, pred)" in refused(text) or "def evaluate(pred, kind)" in refused(text)
-
-
 @pytest.mark.parametrize("body", ["a, b = eval_pred", "a, b = eval_pred.predictions, eval_pred.label_ids"])
 def test_what_a_trainer_calls_takes_all_rows(body: str) -> None:
     told = refused(f"def compute_metrics(eval_pred):\n    {body}\n    return float((a == b).mean())\n")
@@ -294,33 +289,6 @@ def test_a_rows_own_lists_have_no_more_brackets(row: dict[str, Any], given: str,
     (tmp_path / "d.jsonl").write_text(json.dumps(row))
     told = run(str(tmp_path / "m.py:score"), str(tmp_path / "d.jsonl")).stderr
     assert f"return score({given})`" in told
-
-
-OPTIONS = """
-import argparse
-
-# usage: [--predictions_path PATH]
-
-def load(args):
-    return open(args.predictions_path).read().split(), open(args.gold_path).read().split()
-
-def results(args):
-    found, gold = load(args)
-    return {args.task: sum(map(str.__eq__, found, gold)) / len(gold)}
-
-def is_all_good(every):
-    return all(r != -1 for r in every.values())
-
-if __name__ == "__main__":
-    print(results(argparse.ArgumentParser().parse_args()))
-"""
-
-
-@pytest.mark.parametrize("entry", [None, "results", "load"])
-def test_what_reads_files_that_options_name_is_told(entry: str | None) -> None:
-    told = refused(OPTIONS, entry)
-    assert told.startswith(f"s.py:7: `args` of {entry or 'results'} has the options of a command line, `args.")
-    assert "it opens files: a script is given the values of one row, and sees none of your files" in told
 
 
 def test_words_of_comments_and_texts_are_no_names_of_what_judges_all_rows() -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
-from typing import TypeGuard
+from collections.abc import Sequence
 
 from runner.core.errors import EvaluatorError, ListsError
 from runner.core.text import list_names
 from runner.core.types import Parameter
 from runner.inputs.evaluators.column_suggestions import OUTPUTS, REFERENCES, plain_name
-from runner.inputs.evaluators.foreign.evidence import attributes, holders
+from runner.inputs.evaluators.foreign.evidence import holders
 from runner.inputs.evaluators.foreign.module import ScriptModule, read_python
 from runner.inputs.evaluators.python.entries import call_name
 from runner.inputs.evaluators.python.returns import tuple_place
 from runner.inputs.evaluators.python.row_function import renaming
-from runner.inputs.evaluators.python.signature import CallableNode, FunctionNode, expression, key_of
+from runner.inputs.evaluators.python.signature import FunctionNode, annotations_of, expression, key_of
 from sandboxes.words.wording import Setting
 
 _FRAME = re.compile(r"(Optional\[)?([\w.]+\.)?(DataFrame|GeoDataFrame|LazyFrame)\b")
@@ -33,7 +32,6 @@ _READERS = {
     *("Image.open", "np.load", "numpy.load", "np.loadtxt", "joblib.load", "jsonlines.open", "gzip.open", "codecs.open"),
     *("os.listdir", "os.walk", "glob.glob", "io.open"),
 }
-_OPTIONS = re.compile(r"\b(ArgumentParser|parse_args|HfArgumentParser|argparse\.Namespace)\b")
 _OF_PATHS = {"open", "read_text", "read_bytes", "iterdir", "glob", "rglob"}
 _CHECKS = {"exists", "isfile", "is_file", "isinstance", "hasattr", "type"}
 
@@ -51,8 +49,6 @@ def refuse_whole(text: str, where: str, name: str, own: Sequence[Parameter]) -> 
             raise EvaluatorError(_of_frame(module, name, parameter, own))
         if line := _opened(module, name, parameter):
             raise EvaluatorError(_of_file(module, name, parameter, line))
-        if step := _of_options(module, name, parameter):
-            raise EvaluatorError(step)
     if len(required) == 1 and (step := _of_pair(module, name, required[0]) or _of_rows(module, name, required[0])):
         raise ListsError(f"{where}:{getattr(module.definition(name), 'lineno', 1)}", step)
 
@@ -62,7 +58,7 @@ def refuse_whole(text: str, where: str, name: str, own: Sequence[Parameter]) -> 
 
 def _is_frame(module: ScriptModule, entry: str, parameter: str) -> bool:
     function = module.definition(entry)
-    if function is None or _annotated(function, parameter, _FRAME):
+    if function is None or _FRAME.match(annotations_of(function).get(parameter, "")):
         return function is not None
     asked, named, keyed = set[str](), _NAMED.search(parameter) is not None, False
     for node, own in holders(module, entry, parameter):
@@ -88,10 +84,13 @@ def _of_frame(module: ScriptModule, entry: str, frame: str, own: Sequence[Parame
     every = [one.name for one in own if one.required]
     frames = [frame, *(one for one in every if one != frame and _is_frame(module, entry, one))]
     required = [one for one in every if one not in frames]
-    inside = [one.slice for one in ast.walk(function) if isinstance(one, ast.Subscript)]
-    slices = {one.id for one in inside if isinstance(one, ast.Name)}
+    inside = [one for one in ast.walk(function) if isinstance(one, ast.Subscript)]
+    slices = {one.slice.id for one in inside if isinstance(one.slice, ast.Name)}
+    stored = {expression(one.slice) for one in inside if isinstance(one.ctx, ast.Store)}
+    keys = [one[1] for node in ast.walk(function) if (one := key_of(node)) is not None]
+    keys = [key for key in keys if repr(key) not in stored]
     names = slices & {*required}  # parameters that are names of columns
-    read = list(dict.fromkeys([*_columns(function, frame), *(one for one in required if one in names)]))
+    read = list(dict.fromkeys([*keys, *(one for one in required if one in names)]))
     rest = [one for one in required if one not in names]
     others = [one.name for one in own if not one.required and one.name in slices and _COLUMN.search(one.name)]
     read, optional = [*read, *others], [f'{one}="{one}"' for one in others]
@@ -124,37 +123,6 @@ def _of_frame(module: ScriptModule, entry: str, frame: str, own: Sequence[Parame
         f"one row here: {first}add these lines to the end of the script, and run it without a name after the file"
         f"{columns}:\n{chr(10).join(lines)}\n{end}"
     )
-
-
-def _columns(function: CallableNode, frame: str) -> Iterator[str]:
-    """The columns that a function reads of a frame or of its rows, but for those that it makes."""
-    rows, stored = {frame}, set[str]()
-    nodes = [*ast.walk(function)]
-    for node in nodes:
-        match node:
-            case ast.Lambda(args=ast.arguments(args=args)):
-                rows |= {one.arg for one in args}
-            case ast.For(target=target, iter=over) | ast.comprehension(target=target, iter=over):
-                if any(isinstance(one, ast.Name) and one.id == frame for one in ast.walk(over)):
-                    rows |= {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Store()):
-                if name == frame:
-                    stored.add(key)
-    for node in nodes:
-        if (read := key_of(node)) is not None and rows & {one.id for one in ast.walk(read[0]) if _is_name(one)}:
-            yield from [read[1]] if read[1] not in stored else []
-        match node:
-            case ast.Call(func=ast.Attribute(attr="col"), args=[ast.Constant(value=str(key))]):  # of polars
-                yield key
-            case ast.Attribute(value=ast.Name(id=name), attr=attr, ctx=ast.Load()) if name in rows - {frame}:
-                if not hasattr(str, attr) and attr not in _OF_FRAMES and not hasattr(dict, attr) and attr != "name":
-                    yield attr
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.List(elts=parts)) if name == frame:
-                yield from (one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str))
-
-
-def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name)
 
 
 # Files
@@ -199,24 +167,6 @@ def _of_file(module: ScriptModule, entry: str, parameter: str, line: int) -> str
         f"{module.where}:{line}: `{parameter}` of {entry} is the name of a file, which it opens, and no column of "
         "texts: a script is given the values of one row, and sees none of your files; copy the lines that judge one "
         f"record of that file{what} into a function of their own, `def evaluate({own}): …`, and run that"
-    )
-
-
-def _of_options(module: ScriptModule, entry: str, parameter: str) -> str:
-    """What to do with a function of a command line's options that opens files; empty for any other."""
-    read = attributes(module, entry, parameter) if _OPTIONS.search(module.source) else []
-    calls = [
-        one for node, _ in holders(module, entry, parameter) for one in ast.walk(node) if isinstance(one, ast.Call)
-    ]
-    line = next((one.lineno for one in calls if expression(one.func) in _READERS), 0)
-    if not read or not line:
-        return ""
-    some = list_names([f"{parameter}.{one}" for one in read], 3)
-    return (
-        f"{module.where}:{line}: `{parameter}` of {entry} has the options of a command line, {some}, and it opens "
-        "files: a script is given the values of one row, and sees none of your files; copy the lines that judge one "
-        "record into `def evaluate(output, reference): …`, or those that judge all together into "
-        "`def aggregate(results): …` (docs/how-to/aggregates.md), and run that"
     )
 
 
@@ -302,9 +252,3 @@ def _of_pair(module: ScriptModule, entry: str, parameter: str) -> str:
         f"The row's predictions are what the function takes of one row, such as logits; for all rows together give "
         f"{', '.join(every)} in `def aggregate(results)`: docs/how-to/aggregates.md"
     )
-
-
-def _annotated(function: CallableNode, parameter: str, kind: re.Pattern[str]) -> bool:
-    args = function.args
-    own = next((one for one in (*args.posonlyargs, *args.args, *args.kwonlyargs) if one.arg == parameter), None)
-    return own is not None and own.annotation is not None and bool(kind.match(expression(own.annotation).strip("'\"")))

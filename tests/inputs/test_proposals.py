@@ -115,26 +115,6 @@ def test_a_function_that_judges_is_proposed_though_its_name_is_like_a_helpers() 
     assert "`parse_and_compare(pred, gold)` likely scores a row" in message_of(source)
 
 
-@pytest.mark.parametrize("language", ["python", "typescript"])
-def test_a_helper_that_is_named_has_a_note(language: Any) -> None:
-    source = "def extract_answer(response):\n    return len(response)\n"
-    name = "extract_answer"
-    if language == "typescript":
-        source, name = "export function extractAnswer(response) { return response.length; }\n", "extractAnswer"
-    run = runner.evaluate(parse_evaluator(source, "s", entry=name, language=language), ROWS)
-    assert any(f"`{name}` is given no reference, though rows have `reference`" in note for note in run.notes)
-    without = [{"id": row["id"], "response": row["response"]} for row in ROWS]
-    run = runner.evaluate(parse_evaluator(source, "s", entry=name, language=language), without)
-    assert not any("is given no reference" in note for note in run.notes)
-
-
-def test_a_scorer_without_a_reference_has_no_such_note() -> None:
-    for name in ("length_score", "get_length_score", "is_polite", "format_reward"):
-        source = f"def {name}(response):\n    return len(response)\n"
-        run = runner.evaluate(parse_evaluator(source, "s", entry=name), ROWS)
-        assert not any("is given no reference" in note for note in run.notes)
-
-
 def test_a_metric_of_lists_is_named_before_what_it_calls() -> None:
     said = message_of(JUDGE)
     assert "`judge_mc(predictions, references)` takes lists" in said

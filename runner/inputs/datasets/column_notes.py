@@ -23,9 +23,8 @@ _ROWS = 5
 def default_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> list[str]:
     """Return what there is to say where a script's reference is left to its default, and a column looks like it."""
     notes = [*_key_notes(cases, evaluator, binding), *_unknown_notes(cases, evaluator, binding)]
-    notes += [*_absent_notes(cases, evaluator, binding), *_helper_notes(cases, evaluator, binding)]
-    notes += [*_config_notes(cases, evaluator, binding)]
-    notes += [*_chat_notes(cases, evaluator, binding), *_store_notes(cases, evaluator, binding)]
+    notes += [*_absent_notes(cases, evaluator, binding), *_config_notes(cases, evaluator, binding)]
+    notes += [*_store_notes(cases, evaluator, binding)]
     optional = binding.optional
     mapped = {*binding.mapping.paths, *binding.mapping.literals}
     if not optional or evaluator.is_inline:
@@ -166,27 +165,6 @@ def _absent_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Itera
         )
 
 
-def _chat_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
-    """That a reward of TRL's reads messages where rows hold texts, which it gets as such."""
-    if evaluator.dialect != "trl" or '"content"' not in evaluator.source.replace("'", '"'):
-        return
-    from runner.inputs.evaluators.foreign.dialects.trl import chats
-
-    case = cases.look(0)
-    try:
-        values = {} if case is None or case.broken else binding.arguments(case)[1]
-    except MappingError:
-        return
-    for name in chats(evaluator):
-        word, role = {"completions": ("output", "assistant"), "prompts": ("input", "user")}[name]
-        if isinstance(values.get(word), str) and name in evaluator.source:
-            yield (
-                f'{evaluator.entry} reads messages, as of `{name}[0][0]["content"]`, and the {name[:-1]} of the first '
-                f"row is a text: each text is given as TRL's conversational data have it, "
-                f'`[{{"role": "{role}", "content": …}}]`'
-            )
-
-
 def _store_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
     """That a scorer of Inspect's reads what a solver left in the sample's store, and no column has it."""
     if evaluator.dialect != "inspect" or "store" not in evaluator.source or "store" in binding.mapping.paths:
@@ -199,27 +177,6 @@ def _store_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterat
             f"the scorer reads a sample's store, by `{read}`, which no column holds, so it gets what an empty store "
             "gives; samples of an Inspect log have a column `store`; if another one is meant, give "
             f"{Setting('mapping.paths', {'store': 'COLUMN'})}"
-        )
-
-
-def _helper_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator[str]:
-    """That a function was named which by its name reads an answer, and judges it by nothing."""
-    if (
-        evaluator.dialect is not None
-        or evaluator.entry is None
-        or evaluator.is_inline
-        or (own := binding.columns) is None
-    ):
-        return
-    from runner.inputs.evaluators.column_suggestions import is_reference  # here: few name their function
-    from runner.inputs.evaluators.python.entries import Entry, is_helper
-
-    if any(map(is_reference, own)) or not is_helper(Entry(evaluator.entry, evaluator.parameters)):
-        return
-    if column := next((one for one in look(cases, None)[0] if is_reference(one) and one not in own), None):
-        yield (
-            f"{list_names([evaluator.entry])} is given no reference, though rows have {list_names([column])}, and by "
-            "its name it makes what another function judges: are its numbers scores?"
         )
 
 

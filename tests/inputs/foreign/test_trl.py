@@ -11,11 +11,7 @@ import pytest
 import runner
 from runner.core.errors import ColumnsError
 from runner.core.types import InputMapping
-from runner.inputs.datasets.column_notes import default_notes
-from runner.inputs.datasets.peekable_cases import Lookahead
-from runner.inputs.datasets.rows import cases_from_rows
 from runner.inputs.evaluators.load import parse_evaluator
-from runner.inputs.evaluators.mapping import bind
 from tests.inputs.foreign.published import Published, check
 
 TRL = [
@@ -297,18 +293,3 @@ def test_a_class_and_prompts_may_read_messages_too() -> None:
 def test_a_reward_that_takes_texts_gets_texts(text: str) -> None:
     source = f"def reward(completions, **kwargs):\n    return [float(({text}) == '1') for c in completions]\n"
     assert scores(source) == [1.0, 0.0, 0.0]
-
-
-def test_texts_that_are_given_as_messages_are_noted() -> None:
-    source = "def reward(completions, **kwargs):\n    return [float(len(c[0]['content'])) for c in completions]\n"
-    evaluator = parse_evaluator(source, "reward")
-
-    def notes(row: dict[str, Any]) -> list[str]:
-        return default_notes(Lookahead(cases_from_rows([row])), evaluator, bind(evaluator))
-
-    (note,) = notes(ANSWERS[0])
-    assert note == (
-        'reward reads messages, as of `completions[0][0]["content"]`, and the completion of the first row is a text: '
-        'each text is given as TRL\'s conversational data have it, `[{"role": "assistant", "content": …}]`'
-    )
-    assert notes({**ANSWERS[0], "output": [{"role": "assistant", "content": "1"}]}) == []

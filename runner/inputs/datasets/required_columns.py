@@ -184,9 +184,11 @@ def _error(
     for p, read in keys.items():
         if whole := of_row(read, own):
             parts[p] = {f"{p}{key}": path for key, path in whole.items()}
-    objects_of = {p: attrs for p in lacking if (attrs := object_attributes(evaluator, p)) and {*attrs} <= {*own}}
-    for p, attrs in objects_of.items() if len(lacking) == 1 else ():
-        parts[p] = {f"{p}.{attr}": column_text(attr) for attr in attrs}
+    objects_of = {p: attrs for p in lacking if (attrs := object_attributes(evaluator, p))}
+    attributes = [attr for attrs in objects_of.values() for attr in attrs]
+    for p, attrs in objects_of.items():
+        sure = [attr for attr in attrs if attr in own and attributes.count(attr) == 1]
+        parts[p] = {f"{p}.{attr}": column_text(attr) if attr in sure else PLACEHOLDER for attr in attrs}
     objects, unmapped = ("", []) if any(keys.values()) or parts else _of_objects(evaluator)
     why += f"; {objects}" if objects else ""
     for p in keys:
@@ -370,12 +372,12 @@ def _compared_texts(evaluator: Evaluator, parameter: str) -> list[str]:
 
 
 def _of_objects(evaluator: Evaluator) -> tuple[str, list[str]]:
-    """As `of_objects`, for a function of no tool."""
+    """As `called_objects`, for a function of no tool."""
     if (module := _own_module(evaluator)) is None:
         return "", []
-    from runner.inputs.evaluators.foreign.evidence import of_objects
+    from runner.inputs.evaluators.foreign.evidence import called_objects
 
-    return of_objects(module, evaluator.called, [one.name for one in evaluator.parameters if one.required])
+    return called_objects(module, evaluator.called, [one.name for one in evaluator.parameters if one.required])
 
 
 def _all_rows(evaluator: Evaluator, parameter: str, columns: Sequence[str]) -> str:

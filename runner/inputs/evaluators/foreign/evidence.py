@@ -21,9 +21,7 @@ from runner.inputs.evaluators.python.signature import CallableNode, annotations_
 PLAIN = {*dir(str), *dir(list), *dir(float), "get", "items", "keys", "values"}
 """What texts, lists and numbers have, and objects with any keys."""
 _MOST = 50
-_FEW = 8
 _SET = re.compile(r"(Optional\[)?([\w.]+\.)?(set|Set|frozenset|FrozenSet|AbstractSet|MutableSet)\b")
-_EXAMPLES = {"example", "ex", "gold", "sample", "row", "item", "instance"}
 
 
 def reads_object(module: ScriptModule, function: ModuleFunction, name: str, keys: Collection[str]) -> bool | None:
@@ -74,41 +72,23 @@ def attributes(module: ScriptModule, entry: str, name: str) -> list[str]:
     return [attr for attr in found if attr not in PLAIN and not attr.startswith("_")]
 
 
-def of_objects(module: ScriptModule, entry: str, required: Collection[str]) -> tuple[str, list[str]]:
+def called_objects(module: ScriptModule, entry: str, required: Collection[str]) -> tuple[str, list[str]]:
     """
-    Return what to do with a function that reads attributes of what it gets; empty for any other.
+    Return what to do with a function that calls methods of what it gets; empty for any other.
 
-    And the parameters that no column can fill, as functions of them are called.
+    And the parameters that no column can fill, as these are called.
     """
-    read = {name: attributes(module, entry, name) for name in required}
-    if not any(read.values()) or any(len(one) > _FEW for one in read.values()) or "." in entry:
+    calls = {} if "." in entry else {name: one for name in required if (one := _calls(module, entry, name))}
+    if not calls:
         return "", []
-    if calls := [one for name in read if (one := _calls(module, entry, name))]:
-        rest = ", ".join(name for name in required if not read[name])
-        objects = ", ".join(f"`{name}`" for name in read if read[name])
-        alone = "" if entry == NAME else f" without `:{entry}`"
-        return (
-            f"{entry} calls {', '.join(f'`{one}`' for one in calls)}, and no value of a row has functions: make "
-            f"{objects} in the script itself, add `def evaluate({rest}): return "
-            f"{call_name(module.body, entry)}({', '.join(required)})` below, and run that{alone}",
-            [name for name in read if read[name]],
-        )
-    called = {  # the fields of an example are columns of the dataset
-        (name, attr): attr if name in _EXAMPLES and attr not in read else f"{name}_{attr}"
-        for name in read
-        for attr in read[name]
-    }
-    names = dict.fromkeys([*called.values(), *(name for name in read if not read[name])])
-    made = ", ".join(
-        f"SimpleNamespace({', '.join(f'{attr}={called[name, attr]}' for attr in read[name])})" if read[name] else name
-        for name in read
-    )
-    own, first = call_name(module.body, entry), "name it otherwise, " if entry == NAME else ""
-    some = ", ".join(f"`{name}.{attr}`" for name in read for attr in read[name])
+    rest = ", ".join(name for name in required if name not in calls)
+    objects = ", ".join(f"`{name}`" for name in calls)
+    alone = "" if entry == NAME else f" without `:{entry}`"
     return (
-        f"{entry} reads {some}, and a row's values have no attributes: {first}add `from types import SimpleNamespace` "
-        f"and `def evaluate({', '.join(names)}): return {own}({made})` to the script, and run that",
-        [],
+        f"{entry} calls {', '.join(f'`{one}`' for one in calls.values())}, and no value of a row has functions: make "
+        f"{objects} in the script itself, add `def evaluate({rest}): return "
+        f"{call_name(module.body, entry)}({', '.join(required)})` below, and run that{alone}",
+        [*calls],
     )
 
 

@@ -226,7 +226,7 @@ class Selection(Model):
     come after others.
     """
     outcome: Outcome | None = None
-    label: str | None = None
+    label: Annotated[str, Field(max_length=1000)] | None = None
     error: ErrorKind | None = None
     low: Finite | None = None
     """The least score, and `high` the greatest."""

@@ -10,15 +10,13 @@ from fastapi import APIRouter, Body, Header, Query, Request, Response
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from runner.core.types import ErrorKind, Finite, Outcome
+from runner.core.types import Finite
 from runner.engine.scoring.summary import Summary
 from runner.results.compare.runs import MOST, FlipPage
 from runner.results.compare.types import Comparison, Flip, Flips
 from runner.results.store.types import (
-    MOST_COUNT,
     MOST_DEEP,
     OVER,
-    Order,
     Page,
     ResultSelection,
     RunInfo,
@@ -117,36 +115,8 @@ async def verify(id: RunId, body: VerifyRequest, request: Request, service: Here
 
 
 @router.get("/runs/{id}/results", responses=problems("not-found", "dataset"))
-async def results(
-    id: RunId,
-    request: Request,
-    service: Here,
-    order: Order = "row",
-    outcome: Outcome | None = None,
-    label: Annotated[str | None, Query(max_length=1000)] = None,
-    error: ErrorKind | None = None,
-    low: Finite | None = None,
-    high: Finite | None = None,
-    search: Annotated[str, Query(max_length=200)] = "",
-    by: Annotated[str, Query(max_length=200)] = "",
-    group: Annotated[str | None, Query(max_length=200)] = None,
-    first: Annotated[int, Query(ge=0, le=MOST_DEEP)] = 0,
-    count: Annotated[int, Query(ge=0, le=MOST_COUNT)] = 50,
-) -> ResultSelection:
+async def results(id: RunId, request: Request, service: Here, chosen: Annotated[Selection, Query()]) -> ResultSelection:
     """List results by range: those that match all that is given, in this order. `first` counts from 0."""
-    chosen = Selection(
-        order=order,
-        outcome=outcome,
-        label=label,
-        error=error,
-        low=low,
-        high=high,
-        search=search,
-        by=by,
-        group=group,
-        first=first,
-        count=count,
-    )
     return await while_there(request, service.results, id, chosen)
 
 

@@ -28,6 +28,10 @@ def as_texts(value: object) -> object:
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
+def _as_path(value: object) -> object:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
 def _name(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be text")
@@ -53,10 +57,7 @@ class CellSettings(Record):
             raise ValueError("must be one character of ASCII, such as ; or |, or `tab`")
         return value
 
-    @field_validator("json_columns", mode="before")
-    @classmethod
-    def _texts(cls, value: object) -> object:
-        return as_texts(value)
+    _texts = field_validator("json_columns", mode="before")(as_texts)
 
 
 class FileSettings(CellSettings):
@@ -79,15 +80,8 @@ class JudgeSettings(Record):
     record: Name | None = None
     replay: Name | None = None
 
-    @field_validator("judge", "allow_host", "secret", "judge_price", mode="before")
-    @classmethod
-    def _several(cls, value: object) -> object:
-        return as_texts(value)
-
-    @field_validator("record", "replay", mode="before")
-    @classmethod
-    def _path(cls, value: object) -> object:
-        return os.fspath(value) if isinstance(value, os.PathLike) else value
+    _several = field_validator("judge", "allow_host", "secret", "judge_price", mode="before")(as_texts)
+    _path = field_validator("record", "replay", mode="before")(_as_path)
 
 
 class RunSettings(CellSettings):
@@ -117,15 +111,8 @@ class RunSettings(CellSettings):
     def _count(cls, value: object) -> object:
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
-    @field_validator("baseline", mode="before")
-    @classmethod
-    def _path(cls, value: object) -> object:
-        return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-    @field_validator("keep", "require", "gates", mode="before")
-    @classmethod
-    def _several(cls, value: object) -> object:
-        return as_texts(value)
+    _path = field_validator("baseline", mode="before")(_as_path)
+    _several = field_validator("keep", "require", "gates", mode="before")(as_texts)
 
 
 class LocalSettings(RunSettings, FileSettings):

@@ -12,15 +12,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from runner.inputs.evaluators.evaluator_files import ScriptFolder
+from runner.inputs.evaluators.python.beside import NEVER, is_evaluator
 from runner.inputs.evaluators.python.signature import expression, parse
 
 _ANY = re.compile(r"\b(?:import|__import__|import_module)\b")
-_NEVER = re.compile(r"TYPE_CHECKING$|^__name__ == '__main__'$|^'__main__' == __name__$")
 _CALLS = ("import_module", "__import__")
 _COMPILED = (*importlib.machinery.EXTENSION_SUFFIXES, ".so", ".pyd", ".pyc")
 _ENTRIES = 1000
 """Of a folder, to see whether a compiled module is in it."""
-_EVALUATOR = re.compile(r"^(async[ \t]+)?def[ \t]+(evaluate|aggregate)\b", re.MULTILINE)
 
 
 class ImportedModule(NamedTuple):
@@ -96,13 +95,14 @@ class PythonImports:
 
     def _is_other(self, top: str, inside: bool) -> bool:
         """Whether a name certainly is no file of the script's."""
+        file = self._folder.root / f"{top}.py"
         if top in sys.stdlib_module_names:
-            if top != self._stem and os.path.isfile(self._folder.root / f"{top}.py") and not self._is_evaluator(top):
+            if top != self._stem and os.path.isfile(file) and not is_evaluator(file):
                 self.left[top] = f"{top}.py"
             return True
         if top == self._stem and (not inside or top == "evaluator"):
             return True
-        if not (self._folder.has_folder(top) or os.path.lexists(self._folder.root / f"{top}.py")):
+        if not (self._folder.has_folder(top) or os.path.lexists(file)):
             self._look_compiled(top)
             return True
         from sandboxes.packages import which_package  # here: few scripts have a file beside them
@@ -110,15 +110,7 @@ class PythonImports:
         package = which_package(top)
         if {name.lower().replace("_", "-") for name in (top, package)} & {*self._declared}:
             return True
-        return bool(package) and self._is_evaluator(top)
-
-    def _is_evaluator(self, top: str) -> bool:
-        """Whether the file is an evaluator itself, named for the package that it uses."""
-        try:
-            with open(self._folder.root / f"{top}.py", "rb") as file:
-                return _EVALUATOR.search(file.read(1 << 18).decode(errors="replace")) is not None
-        except OSError:
-            return False
+        return bool(package) and is_evaluator(file)
 
     def _module(self, parts: Sequence[str], relative: bool) -> bool:
         """Take a module with the packages that it is in; return whether it is a package, or the folder itself."""
@@ -169,7 +161,7 @@ def imports(tree: ast.Module) -> Iterator[ImportedModule]:
                 module = name.value.lstrip(".")
                 yield ImportedModule(len(name.value) - len(module), module)
         inside = list(ast.iter_child_nodes(node))
-        if isinstance(node, ast.If) and _NEVER.search(expression(node.test)):
+        if isinstance(node, ast.If) and NEVER.search(expression(node.test)):
             inside = list(node.orelse)
         waiting.extend(reversed(inside))
 

@@ -172,7 +172,7 @@ def choose(
     if evaluator.language == "typescript" and may_import(evaluator.source, evaluator.files):
         _refuse_undeclared(evaluator, (*declared, *added), config.lock, name)
     wants = _Wants(declared, added, config, door)
-    if _is_named(config):
+    if is_named(config):
         backend, reason = config.backend, "as asked"
         can = find(backend).capabilities
         if evaluator.language not in can.languages:
@@ -237,8 +237,8 @@ def with_files(config: SandboxConfig, files: Mapping[str, str]) -> SandboxConfig
     return config.model_copy(update={"files": lacking | config.files}) if lacking else config
 
 
-def _is_named(config: SandboxConfig) -> bool:
-    """True if the caller named a backend, or passed the config class of one."""
+def is_named(config: SandboxConfig) -> bool:
+    """Say whether the caller named a backend, or passed the config class of one."""
     return "backend" in config.model_fields_set or type(config) is not SandboxConfig
 
 

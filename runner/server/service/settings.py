@@ -16,7 +16,7 @@ from runner.engine.judges import PROVIDERS, grant_judges
 from runner.engine.request import RunRequest
 from runner.inputs.evaluators.judges import imports_judge, replies_name
 from runner.inputs.evaluators.load import MAX_SOURCE
-from runner.inputs.evaluators.resolve import choose
+from runner.inputs.evaluators.resolve import choose, is_named
 from runner.server.service.errors import ServiceError
 from sandboxes.base import Limits, Model, SandboxConfig
 from sandboxes.errors import SandboxError, UnsupportedConfigError
@@ -72,7 +72,7 @@ class ServiceSettings(Model):
 
     def refuse(self, config: SandboxConfig) -> None:
         """Raise ServiceError for a config that this server does not allow."""
-        if _is_named(config) and (why := self.refused().get(config.backend)):
+        if is_named(config) and (why := self.refused().get(config.backend)):
             raise ServiceError("not-allowed", why)
         if config.network and not self.allow_network:
             raise ServiceError("not-allowed", "scripts get no network here; start the server with --allow-network")
@@ -130,7 +130,7 @@ class ServiceSettings(Model):
 
     def chooses(self, config: SandboxConfig) -> bool:
         """Say whether the server says which sandbox a request gets: it allows only some, and the request names none."""
-        return bool(self.sandboxes) and not _is_named(config)
+        return bool(self.sandboxes) and not is_named(config)
 
     def permitted(self, request: RunRequest) -> RunRequest:
         """
@@ -191,10 +191,6 @@ class ServiceSettings(Model):
             if can.elsewhere:
                 active[name] = tier
         return self.model_copy(update={"active": active})
-
-
-def _is_named(config: SandboxConfig) -> bool:
-    return "backend" in config.model_fields_set or type(config) is not SandboxConfig
 
 
 def _has_all(name: str, evaluator: Evaluator, config: SandboxConfig) -> bool:

@@ -34,7 +34,7 @@ _IMPORT = re.compile(
     r"|(?:import_module|__import__)\(\s*[\"'](?P<call>\w+)",
     re.MULTILINE,
 )
-_EVALUATOR = re.compile(r"^(async[ \t]+)?def[ \t]+evaluate\b", re.MULTILINE)
+_EVALUATOR = re.compile(r"^(async[ \t]+)?def[ \t]+(evaluate|aggregate)\b", re.MULTILINE)
 _OF_VERL = re.compile(
     r"(?:from|import)[ \t]+verl\.utils\.reward_score(?:\.(\w+)|[ \t]+import[ \t]+(?:\(([\w, \t\n]+)|([\w, \t]+)))"
 )
@@ -49,7 +49,7 @@ _IN_VERL |= {
     "search_r1_like_qa_em",
 }
 """What verl's package brings of rewards; forks have more."""
-_NEVER = re.compile(r"TYPE_CHECKING$|^__name__ == '__main__'$|^'__main__' == __name__$")
+NEVER = re.compile(r"TYPE_CHECKING$|^__name__ == '__main__'$|^'__main__' == __name__$")
 """Conditions that do not hold in a sandbox."""
 _MISSING = re.compile(r"No module named '(\w+)([\w.]*)")
 _BEFORE = re.compile(
@@ -95,16 +95,14 @@ def refuse_strangers(packages: Sequence[str], beside: Mapping[str, str], where: 
     """
     if not beside or not packages:
         return
-    from packaging.utils import canonicalize_name  # here: most scripts import no file
-
-    modules = {canonicalize_name(name): name for name in beside}
+    modules = {package_name(name): name for name in beside}
     for line in packages:
-        name = modules.get(canonicalize_name(re.split(r"[^\w.-]", line, maxsplit=1)[0]))
+        name = modules.get(package_name(line))
         if (
             name is None
             or ";" in line
             or beside[name].startswith("..")
-            or (folder is not None and _is_evaluator(folder / beside[name]))
+            or (folder is not None and is_evaluator(folder / beside[name]))
         ):
             continue
         raise EvaluatorError(
@@ -185,7 +183,7 @@ def next_step(
     if fork := fork_modules(evaluator.source) if top == "verl" else []:
         return one_file(f"verl's package brings no {list_names(fork, 4)}, which a copy of your own has")
     package = which_package(module)
-    if package and _name(package) in {_name(line) for line in declared if ";" not in line}:
+    if package and package_name(package) in {package_name(line) for line in declared if ";" not in line}:
         return (
             f"{package} is installed, and this version of it brings no `{module}`: declare one that does, or, if "
             f"`{module}` is in a copy of your own, copy what the script needs of it into the script"
@@ -202,8 +200,8 @@ def next_step(
     beside = evaluator.beside.keys() - sys.stdlib_module_names
     own = [name for name in at_load if name[0] == "." or _top(name) in beside or is_own_file(name)]
     same = [name for name in anywhere if _top(name) == top] or [module]
-    there = {_name(line) for line in declared if ";" not in line}
-    others = [name for name in (*at_load, *same) if name not in own and _name(_top(name)) not in there]
+    there = {package_name(line) for line in declared if ";" not in line}
+    others = [name for name in (*at_load, *same) if name not in own and package_name(_top(name)) not in there]
     strangers = dict.fromkeys(_top(name) for name in others if is_unknown(name))
     if own == [module] or is_own_file(module):
         steps = [str(error.hint)]
@@ -218,12 +216,12 @@ def next_step(
     wanted += [one for _, one in missing_guarded(evaluator, [*declared, *wanted]) if one and one not in wanted]
     if "rouge" in wanted and _PY_ROUGE.search(evaluator.source):
         wanted = [line for one in wanted for line in (PY_ROUGE if one == "rouge" else (one,))]
-    if not {*map(_name, wanted)} <= there and not is_own_file(module):
+    if not {*map(package_name, wanted)} <= there and not is_own_file(module):
         # Those of the header stand in the line that is written there, and what was given beside it is given again.
         header = read_header(evaluator.source, evaluator.name).packages
-        every = (*header, *(line for line in wanted if _name(line) not in there))
-        lines = {_name(line): line for line in reversed(every)}
-        every = tuple(lines[name] for name in dict.fromkeys(map(_name, every)))
+        every = (*header, *(line for line in wanted if package_name(line) not in there))
+        lines = {package_name(line): line for line in reversed(every)}
+        every = tuple(lines[name] for name in dict.fromkeys(map(package_name, every)))
         wasm = "; the process sandbox has packages" * (error.hint or "").endswith("the process sandbox has packages")
         steps.append(f"{'then ' * bool(steps)}{declare(every)}{wasm}")
     if strangers:
@@ -288,8 +286,9 @@ def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _name(line: str) -> str:
-    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower()
+def package_name(requirement: str) -> str:
+    """Return the name of a package in its normal form, of a requirement such as `Py_Rouge[all]>=1`."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0]).lower()
 
 
 def _packages(modules: Sequence[str], beside: Collection[str]) -> list[str]:
@@ -334,7 +333,7 @@ def _modules(source: str, tries: bool = False) -> _Imports:
         inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
         if isinstance(node, ast.Try) and not tries:
             inside = node.handlers
-        if isinstance(node, ast.If) and _NEVER.search(expression(node.test)):
+        if isinstance(node, ast.If) and NEVER.search(expression(node.test)):
             inside = node.orelse
         in_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         waiting.extend((child, loading and not in_function) for child in inside)
@@ -375,9 +374,10 @@ def _place(folder: Path, name: str) -> Path | None:
     return None
 
 
-def _is_evaluator(file: Path) -> bool:
+def is_evaluator(file: Path) -> bool:
+    """Say whether a file is an evaluator itself."""
     try:
-        with file.open("rb") as opened:
-            return file.is_file() and _EVALUATOR.search(opened.read(1 << 18).decode(errors="replace")) is not None
+        with open(file, "rb") as opened:
+            return _EVALUATOR.search(opened.read(1 << 18).decode(errors="replace")) is not None
     except OSError:
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from runner.core.text import list_names
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import own_modules
+from runner.inputs.evaluators.python.beside import package_name
 from runner.inputs.evaluators.python.signature import expression, own_nodes, parse, reach
 from sandboxes.words.hints import declare, unknown
 
@@ -56,7 +56,7 @@ def missing_guarded(evaluator: Evaluator, packages: Sequence[str]) -> Iterator[t
     """Yield those that neither the packages nor the script's folder have, each with the package that brings it."""
     if "import" not in evaluator.source or not any(one in evaluator.source for one in ("except", *_FINDS)):
         return
-    there = {_plain(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in packages}
+    there = {*map(package_name, packages)}
     beside = {*own_modules(evaluator.files), *evaluator.beside}
     tree = parse(evaluator.source, evaluator.name)
     for one in guarded_imports(tree):
@@ -64,7 +64,7 @@ def missing_guarded(evaluator: Evaluator, packages: Sequence[str]) -> Iterator[t
 
         top = one.module.partition(".")[0]
         package = which_package(one.module)
-        names = {_plain(name.partition("[")[0]) for name in (top, package)}
+        names = {package_name(name) for name in (top, package)}
         if top not in beside and not names & there and is_asked(tree, one):
             yield one, package
 
@@ -88,10 +88,6 @@ def guarded_notes(evaluator: Evaluator, packages: Sequence[str]) -> list[str]:
     step = declare(asked) if len(asked) > len(packages) else unknown([next(iter(found)).partition(".")[0]])
     line = next(iter(found.values()))[0].line
     return [f"{names} is not installed, and the script goes on without, by line {line}, so scores may differ: {step}"]
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
 def is_asked(tree: ast.Module, one: GuardedImport) -> bool:

@@ -12,7 +12,13 @@ from typing import NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable
 from runner.inputs.evaluators.evaluator_files import own_modules
-from runner.inputs.evaluators.python.beside import files_beside, fork_modules, loaded_modules, variable_read
+from runner.inputs.evaluators.python.beside import (
+    files_beside,
+    fork_modules,
+    loaded_modules,
+    package_name,
+    variable_read,
+)
 from runner.inputs.evaluators.python.signature import CallableNode, expression, parse
 from sandboxes.words.hints import CLIENTS, declare, unknown
 from sandboxes.words.wording import Setting
@@ -93,7 +99,7 @@ def needs_of(
     there = {*own_modules(files or {})}
     if beside is None:
         beside = files_beside(Path(where), source)
-    declared = {_name(one) for one in packages}
+    declared = {package_name(one) for one in packages}
     own, strangers, wanted = dict[str, None](), dict[str, None](), dict[str, None]()
     folder = Path(where).parent
     for module in loaded_modules(source):
@@ -106,8 +112,8 @@ def needs_of(
         if fork or module[0] == "." or is_own_file(module):
             own |= dict.fromkeys(fork or [module])
         elif package:
-            wanted |= {} if _name(package) in declared else {package: None}
-        elif is_unknown(module) and _name(top) not in declared:
+            wanted |= {} if package_name(package) in declared else {package: None}
+        elif is_unknown(module) and package_name(top) not in declared:
             strangers[top] = None
     nodes = [*_loading(tree.body)]
     data = [one for node in nodes if (one := _opened(node)) and not any(map(_within(one), named))]
@@ -115,10 +121,6 @@ def needs_of(
     calls = next((one for node in nodes if (one := _client(node))), "")
     given = [one for one in dict.fromkeys(variables) if one not in env]
     return Needs((*wanted,), (*strangers,), (*own,), (*dict.fromkeys(data),)[:_MOST], (*given,)[:_MOST], calls)
-
-
-def _name(line: str) -> str:
-    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", line, maxsplit=1)[0]).lower()
 
 
 def _loading(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:

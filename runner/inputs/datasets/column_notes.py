@@ -71,7 +71,9 @@ def _key_notes(cases: Cases, evaluator: Evaluator, binding: Binding) -> Iterator
     """That a column has the name of the only key that a script reads of what is mapped to another."""
     for parameter in evaluator.parameters if evaluator.dialect in ("langsmith", "phoenix") else ():
         path = binding.mapping.paths.get(parameter.name, "").removeprefix("$.").removeprefix("metadata.")
-        key = parameter.columns[-1] if parameter.columns else ""
+        if not parameter.columns:
+            continue
+        key = parameter.columns[-1]
         if not path or path in (key, *BY_NAME) or parameter.name not in BY_NAME or binding.others.get(parameter.name):
             continue
         word = parameter.columns[0]

@@ -248,6 +248,13 @@ def test_nothing_is_said_where_no_column_is_likely(source: str, row: dict[str, A
     assert not default_notes(source, row)
 
 
+def test_a_parameter_of_phoenix_is_mapped_by_its_role() -> None:
+    source = "from phoenix.evals import create_evaluator\n\n\n@create_evaluator(name='a', kind='code')\n"
+    source += "def same(output: str, expected: str):\n    return output == expected\n"
+    row = {"output": "4", "expected": "4"}
+    assert not default_notes(source, row, InputMapping(paths={"reference": "expected"}))
+
+
 def test_nothing_is_said_of_a_reference_that_is_given() -> None:
     row = {"output": "4", "label": "b", "gold": "c"}
     for mapping in (

@@ -241,7 +241,8 @@ class WorkerPool:
             found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)
             if self._budget is None and sys.platform != "win32":  # where no process is handed a descriptor
                 self._budget = tempfile.TemporaryFile()  # noqa: SIM115  (until it is closed)
-            budget, secret = self._budget and self._budget.fileno(), name != LOCAL or bool(self._keys)
+            budget = None if self._budget is None else self._budget.fileno()
+            secret = name != LOCAL or bool(self._keys)
             self._workers[name] = WorkerProcess(name, found, secret=secret, budget=budget)
         return self._workers[name]
 

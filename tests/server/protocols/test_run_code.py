@@ -7,6 +7,7 @@ import base64
 import os
 import shutil
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ import pytest
 
 from runner.server.service.protocols import sandbox_fusion
 from runner.server.service.settings import ServiceSettings
+from sandboxes.host.cores import cores
 from tests.server.http.live import Live, live
 from tests.server.protocols.ours import fault
 from tests.server.protocols.trainers import API_ERROR, RUNTIME_ERROR, TIMEOUT, skyrl_case, verl_case
@@ -273,6 +275,17 @@ def test_programs_that_are_lost_are_run_again(tmp_path: Path, monkeypatch: pytes
             assert verl_case(url, DOUBLE, "21\n", "42")[0] is True
         with fault("stopping", own, monkeypatch):
             assert verl_case(url, DOUBLE, "21\n", "42") == (API_ERROR, [504] * 3)
+
+
+def test_a_program_that_has_waited_runs_in_the_time_that_is_left(tmp_path: Path) -> None:
+    with live(tmp_path) as own, ThreadPoolExecutor() as threads:
+        url = f"{own.url}/run_code"
+        assert skyrl_case(url, DOUBLE, "21\n", 30) == (True, "42\n")
+        before = [threads.submit(skyrl_case, url, "import time\ntime.sleep(4)", None, 30) for _ in range(cores() + 1)]
+        while not own.service.places.locked():
+            time.sleep(0.01)
+        assert skyrl_case(url, DOUBLE, "21\n", 30) == (True, "42\n")
+        assert all(one.result()[0] for one in before)
 
 
 def test_a_worker_that_is_lost_once_costs_no_reward(tmp_path: Path) -> None:

@@ -86,8 +86,10 @@ def test_what_was_not_logged_is_none(opik: Live) -> None:
     assert backend(opik, {"code": metric(), "data": {}})[1]["scores"][0]["value"] == 1.0
     kept = metric("score_result.ScoreResult('n', float(output == 'own'))", "self, output='own'")
     assert backend(opik, {"code": kept, "data": {}})[1]["scores"][0]["value"] == 1.0
-    only = metric("score_result.ScoreResult('n', float(spans is None))", "self, *, spans")
+    only = metric("score_result.ScoreResult('n', float(output is None))", "self, *, output")
     assert backend(opik, {"code": only, "data": {}})[1]["scores"][0]["value"] == 1.0
+    spans = metric("score_result.ScoreResult('n', 1)", "self, *, spans")  # Opik sends them where a rule asks for them
+    assert "missing 1 required keyword-only argument: 'spans'" in backend(opik, {"code": spans, "data": {}})[1]["error"]
 
 
 def test_a_thread_is_one_argument_or_keywords(opik: Live) -> None:
@@ -101,9 +103,22 @@ def test_a_thread_is_one_argument_or_keywords(opik: Live) -> None:
 
 def test_what_is_no_number_is_no_score(opik: Live) -> None:
     for value in ("float('nan')", "float('inf')", "None", "'high'"):
-        code = metric(f"score_result.ScoreResult('n', {value})", "self, **_")
-        (score,) = backend(opik, {"code": code, "data": {}})[1]["scores"]
-        assert (score["value"], score["scoring_failed"]) == (None, True)
+        code = metric(f"[score_result.ScoreResult('n', {value}), score_result.ScoreResult('m', 0)]", "self, **_")
+        scores = backend(opik, {"code": code, "data": {}})[1]["scores"]
+        assert [(one["value"], one["scoring_failed"]) for one in scores] == [(None, value != "None"), (0, False)]
+        status, said = backend(opik, {"code": code.replace(", score_result.ScoreResult('m', 0)", ""), "data": {}})
+        assert status == 400
+        assert "didn't return any usable 'opik.evaluation.metrics.ScoreResult'" in said["error"]
+        assert ("which is no finite number" in said["error"]) == (value != "None")
+
+
+def test_why_a_rule_failed_is_among_the_first_500_characters(opik: Live) -> None:
+    code = metric("fail(30)") + (
+        "\ndef fail(depth):\n    if depth:\n        return fail(depth - 1)\n    try:\n        {}['k']\n"
+        "    except KeyError as error:\n        raise ValueError('no such key') from error\n"
+    )
+    words = backend(opik, {"code": code, "data": {}})[1]["error"][:500]
+    assert "ValueError: no such key\ncaused by: KeyError: 'k'\n  File " in words
 
 
 FAULTS = {
@@ -119,6 +134,7 @@ FAULTS = {
     "memory": ({"code": metric("b'x' * 2**40"), "data": {}}, 400, "can't be evaluated: "),
     "killed": ({"code": metric("__import__('os')._exit(1)"), "data": {}}, 400, "can't be evaluated: "),
     "no code": ({"data": {}}, 400, "Field 'code' is missing in the request"),
+    "code is no text": ({"code": 1, "data": {}}, 400, "Field 'code' must be a string"),
     "no data": ({"code": "x"}, 400, "Field 'data' is missing in the request"),
     "no JSON": ([], 400, ""),
 }

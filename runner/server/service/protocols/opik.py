@@ -26,7 +26,7 @@ class RuleRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    code: str | None = None
+    code: Any = None
     data: dict[str, Any] | list[Any] | None = None
     type: str | None = None
 
@@ -56,6 +56,8 @@ async def score_rule(service: Service, request: RuleRequest) -> RuleReply:
     for name in ("code", "data"):
         if getattr(request, name) is None:
             raise ServiceError("malformed", f"Field '{name}' is missing in the request")
+    if not isinstance(request.code, str):
+        raise ServiceError("malformed", "Field 'code' must be a string")
     asked = EvaluateRequest(
         source=wrapping(wrapper_text("opik.py"), "code", "data", "kind", packages='["opik"]'),
         dialect="native",

@@ -21,17 +21,38 @@ if hasattr(base_metric, "_track_metric_creation"):  # it starts a thread that co
     base_metric._track_metric_creation = lambda kind: None
 
 LONGEST = 20_000
+CAUSES = 5
+"""Of an exception, as many as are told."""
 NO_METRIC = (
     "Field 'code' in the request doesn't contain a subclass implementation of 'opik.evaluation.metrics.BaseMetric'"
 )
 NO_SCORE = "The provided 'code' field didn't return any 'opik.evaluation.metrics.ScoreResult'"
+NO_USE = "The provided 'code' field didn't return any usable 'opik.evaluation.metrics.ScoreResult'"
 
 
 def trace() -> str:
-    """Return the traceback of what is handled, without our own frame."""
-    kind, error, frames = sys.exc_info()
-    text = "".join(traceback.format_exception(kind, error, frames and frames.tb_next)).strip()
-    return text if len(text) <= LONGEST else text[-LONGEST:]
+    """Return what is handled and its causes, and the frames without our own: Opik shows the first 500 characters."""
+    _, error, frames = sys.exc_info()
+    causes = ["".join(traceback.format_exception_only(one)).rstrip() for one in causes_of(error)]
+    if len(causes) > CAUSES:
+        causes[CAUSES - 2 : -1] = [f"... {len(causes) - CAUSES + 1} more"]
+    text = "\ncaused by: ".join(causes)
+    told = "".join(traceback.format_tb(frames and frames.tb_next)).rstrip()
+    return f"{text}\n{told}"[:LONGEST].rstrip()
+
+
+def causes_of(error: BaseException | None) -> list[BaseException]:
+    """Return the exception, the members of a group, and what it came from, each once."""
+    causes: list[BaseException] = []
+    waiting = [error]
+    while waiting and len(causes) < 100:
+        one = waiting.pop(0)
+        if one is None or any(one is known for known in causes):
+            continue
+        causes.append(one)
+        waiting += getattr(one, "exceptions", ())
+        waiting.append(one.__cause__ if one.__cause__ is not None or one.__suppress_context__ else one.__context__)
+    return causes
 
 
 def metric_of(module: ModuleType) -> Any:
@@ -43,7 +64,7 @@ def metric_of(module: ModuleType) -> Any:
 
 
 def keywords(metric: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the data with None for each parameter that is required, and was not logged."""
+    """Return the data with None for each required parameter that was not logged; Opik logs spans where a rule asks."""
     try:
         parameters = inspect.signature(metric.score).parameters.values()
     except (TypeError, ValueError):
@@ -51,7 +72,9 @@ def keywords(metric: Any, data: dict[str, Any]) -> dict[str, Any]:
     required = [
         one.name
         for one in parameters
-        if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        if one.default is one.empty
+        and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        and one.name != "spans"
     ]
     return {**dict.fromkeys(required), **data}
 
@@ -60,7 +83,7 @@ def score_dict(score: Any) -> dict[str, Any]:
     """Return a score as Opik's backend reads it; what is no number is told as a score that failed."""
     value, reason = score.value, score.reason
     value = int(value) if isinstance(value, bool) else value
-    if not isinstance(value, int | float) or value - value != 0:
+    if value is not None and (not isinstance(value, int | float) or value - value != 0):
         why = f"the metric returned {value!r:.200}, which is no finite number"
         return {"name": str(score.name), "value": None, "reason": why, "scoring_failed": True}
     reason = None if reason is None else str(reason)
@@ -87,7 +110,10 @@ def rule_result(code: str, data: Any, kind: str | None) -> dict[str, Any]:
         return {"error": f"The provided 'code' and 'data' fields can't be evaluated: {trace()}"}
     each = found if isinstance(found, list) else [found]
     scores = [score_dict(one) for one in each if isinstance(one, score_result.ScoreResult)]
-    return {"scores": scores} if scores else {"error": NO_SCORE}
+    if any(score["value"] is not None and not score["scoring_failed"] for score in scores):
+        return {"scores": scores}
+    why = next((score["reason"] for score in scores if score["reason"]), None)
+    return {"error": (f"{NO_USE}: {why}" if why else NO_USE) if scores else NO_SCORE}
 
 
 def evaluate(code: str, data: Any, kind: str | None) -> str:

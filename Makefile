@@ -71,7 +71,7 @@ test-newest: $(READY)
 # Each tool's package, in an environment of its own below .venv-vendors/; there is no network while a script runs.
 test-vendors: $(READY)
 	$(RUN) -m pytest -n 2 -rs tests/inputs/foreign/vendors/equal_rows.py tests/inputs/foreign/vendors/first_rows.py tests/inputs/foreign/vendors/in_tools.py \
-		tests/inputs/foreign/vendors/in_trl.py tests/inputs/foreign/vendors/refusals.py tests/inputs/foreign/vendors/own_columns.py tests/inputs/foreign/vendors/as_published.py tests/inputs/foreign/vendors/as_clients.py
+		tests/inputs/foreign/vendors/in_trl.py tests/inputs/foreign/vendors/refusals.py tests/inputs/foreign/vendors/own_columns.py tests/inputs/foreign/vendors/as_published.py tests/inputs/foreign/vendors/as_clients.py tests/inputs/foreign/vendors/as_runners.py
 
 # Those of them that run other projects' published scripts, unchanged.
 test-published: $(READY)

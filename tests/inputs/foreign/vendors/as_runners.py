@@ -1,27 +1,31 @@
 """
-Langfuse's own runners beside the same evaluators by `evalcell serve`: scores, codes and messages.
+The runners of Langfuse and Opik, and SkyRL's client, from their sources, beside `evalcell serve`: scores and messages.
 
-`make test-vendors` runs this. `EVALCELL_VENDOR_CLONES` names a folder with a clone of Langfuse; without it these are
-skipped. What its dispatcher would refuse of a runner's reply is refused here at once, so that such a row is told why.
+`make test-vendors` runs this. `EVALCELL_VENDOR_CLONES` names a folder with clones of their repositories; what is not
+there is skipped. What Langfuse's dispatcher would refuse of a runner's reply is refused here at once, so that such a
+row is told why.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.inputs.foreign.vendors.environment import TIME, UnavailableError, clone, node
+from tests.inputs.foreign.vendors.environment import HERE, TIME, UnavailableError, clone, node, python
 from tests.server.http.served import Served
 from tests.server.http.test_langfuse import PYTHON as SHAPES
 from tests.server.http.test_langfuse import TYPESCRIPT as TYPED
 from tests.server.http.test_langfuse import asked
+from tests.server.protocols.test_opik import RULES
 
 COMMIT = "62751446149b"
 RUNNERS = "scripts/code-eval-runners"
@@ -149,7 +153,7 @@ def runner(folder: Path, name: str) -> Path:
     return path
 
 
-def read(command: list[str | Path], bodies: list[dict[str, Any]]) -> list[Any]:
+def read(command: Sequence[str | Path], bodies: Sequence[Any]) -> list[Any]:
     text = "".join(json.dumps(body) + "\n" for body in bodies)
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIME)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -211,3 +215,138 @@ def test_typescript_is_as_langfuse_s_own_runner_has_it(served: httpx.Client, tmp
         pytest.skip(str(error))
     theirs = read([program, tmp_path / "loop.mjs"], [asked(source, "TYPESCRIPT") for source in TYPESCRIPT])
     assert differences(TYPESCRIPT, "TYPESCRIPT", theirs, served) == []
+
+
+@pytest.mark.timeout(900)
+def test_skyrl_s_own_client_sees_what_a_program_did(served: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "coder1").mkdir()
+    try:
+        source = clone("NovaSky-AI/SkyRL")
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    for name in ("sandboxfusion_exec.py", "utils.py"):
+        path = f"HEAD:skyrl-agent/skyrl_agent/tasks/verifiers/coder1/{name}"
+        text = subprocess.run(
+            ["git", "-C", source, "-c", "safe.directory=*", "show", path], capture_output=True, check=True
+        )
+        (tmp_path / "coder1" / name).write_bytes(text.stdout)
+    programs: list[tuple[str, str | None, int]] = [
+        ("print(int(input()) * 2)", "21\n", 30),
+        ("print('a')\n1 / 0", None, 30),
+        ("while True:\n    pass\n", None, 2),
+        ("import time\ntime.sleep(3)\nprint('b')", None, 4),
+        ("x = b'x' * 2**40", None, 30),
+        ("x = (", None, 30),
+    ]
+    address = str(served.base_url).rstrip("/") + "/run_code"
+    told = read([sys.executable, HERE / "oracles" / "skyrl_client.py", tmp_path, address], programs)
+    assert [ran for ran, _, _ in told] == [True, False, False, True, False, False]
+    assert [tries for _, _, tries in told] == [[seconds + 2] for *_, seconds in programs]  # each had its answer
+    assert (told[0][1], told[3][1]) == ("42\n", "b\n")
+    failed = [said for ran, said, _ in told if not ran]
+    assert all(said.startswith("Failed to execute program: STDOUT:\n") for said in failed), failed
+    assert "a\n" in failed[0]
+    assert "ZeroDivisionError" in failed[0]
+    assert ["MemoryError" in said or "memory" in said for said in failed] == [False, False, True, False]
+
+
+HEAD = "from opik.evaluation.metrics import base_metric, score_result\nfrom opik.evaluation.metrics import *\n"
+SCORE = "score_result.ScoreResult"
+
+
+def rule(returned: str, parameters: str = "self, **_", before: str = "", after: str = "") -> str:
+    """A metric that returns this."""
+    body = f"    def score({parameters}):\n{before and f'        {before}{chr(10)}'}        return {returned}\n"
+    begin = "class Own(base_metric.BaseMetric):\n    def __init__(self):\n        super().__init__('own')\n"
+    return HEAD + begin + body + after
+
+
+LOGGED = {"output": "Paris", "input": {"q": ["é"]}, "reference": "Paris"}
+SAID = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+ONE = f"{SCORE}('n', 1)"
+OPIK: list[tuple[str, Any, str | None]] = [
+    *(
+        (rule(f"{SCORE}('n', {value})"), LOGGED, None)
+        for value in ("1", "0", "0.5", "-1e300", "True", "False", "10**20", "None", "1, None", "1, 'why é😀'", "1, ''")
+    ),
+    *(
+        (rule(f"{SCORE}('n', 1, {more})"), LOGGED, None)
+        for more in ("scoring_failed=True", "scoring_failed=False", "metadata={'a': 1}", "category_name='c'")
+    ),
+    *((rule(value), LOGGED, None) for value in ("None", "1", "'text'", "[]", "{}", f"({ONE},)", f"iter([{ONE}])")),
+    (rule(f"[{ONE}, 1, None, {SCORE}('m', 0)]"), LOGGED, None),
+    (rule(f"[{SCORE}('n', None), {SCORE}('m', 0, scoring_failed=True)]"), LOGGED, None),
+    (rule(f"[{SCORE}('n', None), {SCORE}('m', 0)]"), LOGGED, None),
+    (rule(f"{SCORE}(self.name, output == reference)", "self, output, reference"), LOGGED, None),
+    (rule(f"{SCORE}(self.name, output == reference)", "self, output, reference, **more"), LOGGED, None),
+    (rule(f"{SCORE}('n', output is None)", "self, output"), {}, None),
+    (rule(f"{SCORE}('n', output is None and b == 2)", "self, output, *, a, b=2"), {"a": 1}, None),
+    (rule(ONE, "self, output, spans"), {"output": 1}, None),
+    (rule(f"{SCORE}('n', len(spans))", "self, output, spans"), {"output": 1, "spans": [1, 2]}, None),
+    (rule(ONE, "self, output, /"), {"output": 1}, None),
+    (rule(ONE, "this, output"), {}, None),
+    (rule(f"{SCORE}('n', len(data))", "self, data"), SAID, "trace_thread"),
+    (rule(f"{SCORE}('n', len(data))", "self, data, more=None"), [], "trace_thread"),
+    (rule(ONE, "self"), SAID, "trace_thread"),
+    (rule("1 / 0"), LOGGED, None),
+    (rule("self.nothing"), LOGGED, None),
+    (rule("deep(20)", after="def deep(n):\n    return deep(n - 1) if n else {}['k']\n"), LOGGED, None),
+    (rule(ONE, before="raise ValueError('a') from KeyError('b')"), LOGGED, None),
+    (rule(ONE, before="raise ValueError('a') from None"), LOGGED, None),
+    (rule(ONE, before="raise ExceptionGroup('g', [ValueError('a'), KeyError('b')])"), LOGGED, None),
+    (
+        rule(
+            "f(9)",
+            after="def f(n):\n    try:\n        return f(n - 1) if n else {}['k']\n    except Exception as e:\n"
+            "        raise ValueError(n) from e\n",
+        ),
+        LOGGED,
+        None,
+    ),
+    (rule(ONE) + "class Before(base_metric.BaseMetric):\n    def score(self, **_):\n        return 1\n", LOGGED, None),
+    (rule(ONE) + "class Zed(Own):\n    pass\n", LOGGED, None),
+    (rule(ONE) + "class Apart(Own):\n    pass\n", LOGGED, None),
+    (HEAD + "class Own(base_metric.BaseMetric):\n    pass\n", LOGGED, None),
+    (HEAD + "class Own(Equals):\n    pass\n", LOGGED, None),
+    (HEAD, LOGGED, None),
+    ("", LOGGED, None),
+    ("x = 1", LOGGED, None),
+    ("x = (", LOGGED, None),
+    ("def f(:\n  pass", LOGGED, None),
+    ("1 / 0", LOGGED, None),
+    ("import no_such_module", LOGGED, None),
+]
+"""The code of a rule, its data, and its type."""
+
+
+def plain(answer: list[Any]) -> list[Any]:
+    """An answer without what differs where nothing is amiss: frames of other lines, fields that Opik's Java drops."""
+    status, body = answer
+    if "error" in body:
+        return [
+            status,
+            re.sub(r'\n +File "(?!<string>).*?(?=\n  File "<string>|$)', "", body["error"], flags=re.DOTALL),
+        ]
+    names = ("name", "value", "reason", "scoring_failed")
+    return [status, [{name: score.get(name) for name in names} for score in body["scores"]]]
+
+
+@pytest.mark.timeout(900)
+def test_rules_are_as_opik_s_own_backend_has_them(served: httpx.Client) -> None:
+    try:
+        folder = clone("comet-ml/opik") / "apps" / "opik-python-backend" / "src" / "opik_backend"
+        command: list[str | Path] = [python("opik"), HERE / "oracles" / "opik_backend.py", folder]
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    bodies = [{"code": code, "data": data} | ({"type": kind} if kind else {}) for code, data, kind in OPIK]
+    bodies += [{"code": 1, "data": {}}, {"data": {}}, {"code": "x"}]
+    theirs = read(command, bodies)
+    until, found = time.monotonic() + TIME, []
+    while (reply := served.post(RULES, json=bodies[0])).status_code in (503, 504):
+        assert time.monotonic() < until, reply.text  # it is being installed
+    for body, said in zip(bodies, theirs, strict=True):
+        reply = served.post(RULES, json=body)
+        own = plain([reply.status_code, reply.json()])
+        if own != plain(said):
+            found.append((body.get("code"), plain(said), own))
+    assert not found, "\n\n".join(f"{code}\ntheirs: {said}\nours:   {own}" for code, said, own in found)

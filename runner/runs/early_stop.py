@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 
@@ -45,6 +46,32 @@ def shuffle(cases: Iterable[Case], seed: int | None, limit: int | None = None) -
     return sorted(found, key=lambda case: blake2b(f"{seed or 0}:{case.id}".encode(errors="replace")).digest())
 
 
+@dataclass
+class SharedRisk:
+    """
+    The risk that a gate fails wrongly, which so many `tests` share.
+
+    Each that fails leaves its part to those that come later (Holm 1979): at any row, as a purse holds at any row
+    (Hartog and Lei 2025, arXiv 2501.09015).
+    """
+
+    tests: int
+    failed: int = 0
+
+    @property
+    def left(self) -> int:
+        """Tests that share it now."""
+        return max(1, self.tests - self.failed)
+
+
+def share_risk(watches: Sequence[StopWatch | None]) -> None:
+    """Let the gates of several runs, one after another, share the risk of one command."""
+    some = [watch for watch in watches if watch is not None]
+    risk = SharedRisk(sum(watch.risk.tests for watch in some))
+    for watch in some:
+        watch.risk = risk
+
+
 class StopWatch:
     """
     Tells after which row the verdict of all gates is sure.
@@ -70,8 +97,8 @@ class StopWatch:
         self._allowed = parse_allowed(request.max_failed, request.max_abstained)
         self._claims: Sequence[Claim] = claims_of(gates, evaluator.configs, *self._allowed)
         self._baseline = baseline if request.fail_if_worse is not None else None
-        self._tests = len(self._claims) + (self._baseline is not None)
-        """Verdicts among which the risk is divided."""
+        self.risk = SharedRisk(len(self._claims) + (self._baseline is not None))
+        self._among = 1
         self._watch: GateWatch | None = None
         self._rows = self._seen = 0
         self._hopeless = False
@@ -114,13 +141,13 @@ class StopWatch:
             return
         self.begin(len(found))
         if self._baseline is not None and self.random:
-            self._baseline.watch_rows({whole(case.id) for case in found}, self._tests)
+            self._baseline.watch_rows({whole(case.id) for case in found}, self._among)
         yield from found
 
     def begin(self, rows: int) -> None:
         """Watch so many rows."""
-        alpha = ALPHA / self._tests if self.random else None
-        self._rows, self._watch = rows, GateWatch(self._claims, self._allowed[0], rows, alpha)
+        alpha, self._among = ALPHA if self.random else None, self.risk.left
+        self._rows, self._watch = rows, GateWatch(self._claims, self._allowed[0], rows, alpha, self._among)
 
     def add(self, row: Result) -> bool:
         """Take the next row; return true if the verdict is sure before the last."""
@@ -138,6 +165,7 @@ class StopWatch:
         if sure or self._seen == self._rows:
             sure = sure and self._seen < self._rows
             self._ended = self._ending(sure)
+            self.risk.failed += sum(one.decision == "failed" for one in watch.claims) + (beside == "worse")
         return self.sure
 
     def _ending(self, sure: bool) -> EarlyStop:
@@ -154,7 +182,7 @@ class StopWatch:
             sure=sure,
             rules=tuple(sorted(rules)),
             alpha=ALPHA if self.random else None,
-            tests=self._tests,
+            tests=self._among,
             ci_low=ends[0] if ends else None,
             ci_high=ends[1] if ends else None,
         )

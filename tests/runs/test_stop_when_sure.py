@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runner import JudgeSettings, evaluate, stream
+from runner import JudgeSettings, evaluate, evaluate_all, stream
 from runner.core.errors import NotComparableError
 from runner.engine.scoring.summary import Summary
 from tests.cli.commands import evalcell, write_rows
@@ -100,6 +100,36 @@ def test_a_comparison_stops_and_a_gate_among_several_has_a_part_of_the_risk(here
 
 
 @pytest.mark.rotating("early stops", "engine")
+def test_evaluators_of_one_command_share_the_risk_of_failing(here: Path) -> None:
+    two: Any = {"one": "grade.py", "two": "grade.py"}
+    gates: Any = {"require": "mean>=0.8", "stop_when_sure": True, "seed": 5}
+    alone = evaluate("grade.py", "data.jsonl", **gates).summary.stop
+    both = [report.summary.stop for report in evaluate_all(two, "data.jsonl", **gates).values()]
+    assert alone is not None
+    # All pass wrongly only where one does: so a gate passes as soon as it does alone.
+    assert [stop and (stop.row, stop.tests) for stop in both] == [(alone.row, 2)] * 2
+    alone = evaluate("grade.py", "worse.jsonl", **gates).summary.stop
+    worse = [report.summary.stop for report in evaluate_all(two, "worse.jsonl", **gates).values()]
+    assert alone is not None
+    first, second = [stop.row for stop in worse if stop is not None]
+    assert first > second == alone.row  # the one that failed leaves its part
+    words = " ".join(
+        evalcell(
+            "run",
+            "-e",
+            "one=grade.py",
+            "-e",
+            "two=grade.py",
+            "data.jsonl",
+            "--require",
+            "mean>=0.8",
+            "--stop-when-sure",
+        ).stdout.split()
+    )
+    assert "which 2 gates share where one fails (Holm)" in words
+
+
+@pytest.mark.rotating("early stops", "engine")
 def test_two_datasets_are_scored_side_by_side_until_it_is_sure(here: Path) -> None:
     done = evalcell("compare", "grade.py", "data.jsonl", "worse.jsonl", "--stop-when-sure", "--fail-if-worse", "--json")
     found = json.loads(done.stdout)
@@ -116,6 +146,8 @@ def test_only_a_verdict_is_asked_for_and_arithmetic_ends_the_run(here: Path) -> 
     write_rows(Path("broken.jsonl"), [{"id": str(n), "output": "bad" if n % 99 == 1 else "1"} for n in range(4000)])
     quiet = evalcell("run", "grade.py", "broken.jsonl", "--max-failed", "3", "-q")
     assert (quiet.exit_code, "sure after 299 of 4,000 rows" in quiet.stderr) == (1, True), quiet.stderr
+    both = evalcell("run", "-e", "one=grade.py", "-e", "two=grade.py", "broken.jsonl", "--max-failed", "3", "-q")
+    assert (both.exit_code, both.stderr.count("sure after 299 of 4,000 rows")) == (1, 2), both.stderr
     # With results to write all rows are wanted.
     kept = evalcell("run", "grade.py", "broken.jsonl", "--max-failed", "3", "-q", "-o", "all.jsonl")
     assert (kept.exit_code, "41 failed of 4,000 rows" in kept.stderr) == (1, True), kept.stderr

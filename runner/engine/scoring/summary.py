@@ -180,7 +180,7 @@ class EarlyStop(Record):
     alpha: float | None = None
     """The most that the probability of a wrong verdict is, on either side. None: arithmetic, which is never wrong."""
     tests: int = 1
-    """Gates among which it was divided."""
+    """Gates that share it where one of them fails: those of all runs of a command, but for those that failed before."""
     ci_low: float | None = None
     """The ends of the 95 % interval on the mean of all rows, by the first gate on scores."""
     ci_high: float | None = None

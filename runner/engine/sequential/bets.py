@@ -34,12 +34,13 @@ class Bets:
     If it is not above, no way to bet makes 1 to `limit` but with a probability of 1 / limit (Ville 1939), however often
     one looks. The purse is the mean of ten that risk different shares (Robbins 1970; Waudby-Smith and Ramdas 2024,
     arXiv 2010.09686). With `rows` the values are drawn one by one from so many, and the mean is that of all of them:
-    each bet is on what the others must have on average (Waudby-Smith and Ramdas 2020, arXiv 2006.04347).
+    each bet is on what the others must have on average (Waudby-Smith and Ramdas 2020, arXiv 2006.04347). `below` is
+    the limit of the other side, where that is another one.
     """
 
-    def __init__(self, mean: float, limit: float, rows: int | None = None) -> None:
+    def __init__(self, mean: float, limit: float, rows: int | None = None, below: float | None = None) -> None:
         self._mean = mean
-        self._limit = limit * len(_STAKES)
+        self._limits = limit * len(_STAKES), (limit if below is None else below) * len(_STAKES)
         self._rows = rows
         self._above = self._below = _START
         self._sum = 0.0
@@ -57,9 +58,9 @@ class Bets:
         up, down = (value - mean) / mean, (mean - value) / (1 - mean)
         self._above = above = [w * (1 + g * up) for w, g in zip(self._above, _STAKES, strict=True)]
         self._below = below = [w * (1 + g * down) for w, g in zip(self._below, _STAKES, strict=True)]
-        if sum(above) >= self._limit:
+        if sum(above) >= self._limits[0]:
             return "above"
-        return "below" if sum(below) >= self._limit else None
+        return "below" if sum(below) >= self._limits[1] else None
 
     def interval(self, limit: float) -> tuple[float, float] | None:
         """Return all means that no purse of `limit` denies; None for very many values."""

@@ -129,11 +129,11 @@ class ClaimWatch:
     """
     Tells when a claim about all `rows` is sure, row by row.
 
-    With `alpha` it bets, which wants rows in random order, and errs on either side with that probability at most;
-    without, it goes by arithmetic alone, and never errs.
+    With `alpha` it bets, which wants rows in random order, and passes wrongly with that probability at most; it fails
+    wrongly with a part of it, as one of so many `tests`. Without, it goes by arithmetic alone, and never errs.
     """
 
-    def __init__(self, claim: Claim, rows: int, alpha: float | None) -> None:
+    def __init__(self, claim: Claim, rows: int, alpha: float | None, tests: int = 1) -> None:
         self.claim = claim
         self.decision: Decision | None = None
         self.rule: Rule = "arithmetic"
@@ -145,9 +145,11 @@ class ClaimWatch:
         self._low, self._span = low, high - low
         self._number = number = claim.share(rows)
         self._bets = None
-        if alpha is not None and low < number < high:
-            self._bets = Bets((number - low) / self._span, 1 / alpha, rows)
         self._above: Decision = "passed" if claim.holds(high * rows, rows, rows) else "failed"
+        if alpha is not None and low < number < high:
+            limits = 1 / alpha, tests / alpha
+            above, below = limits if self._above == "passed" else limits[::-1]
+            self._bets = Bets((number - low) / self._span, above, rows, below)
 
     def add(self, row: Result) -> Decision | None:
         """Take a row; return the verdict if it is sure."""
@@ -195,10 +197,17 @@ class ClaimWatch:
 
 
 class GateWatch:
-    """Tells when the verdict of all gates is sure: one failed, or all passed."""
+    """
+    Tells when the verdict of all gates is sure: one failed, or all passed.
 
-    def __init__(self, claims: Sequence[Claim], max_failed: Most | None, rows: int, alpha: float | None) -> None:
-        self.claims = [ClaimWatch(claim, rows, alpha) for claim in claims]
+    All pass wrongly only where one of them does that is false: each may have the whole risk `alpha` (Berger 1982). That
+    one fails wrongly, any of so many `tests` may bring about: they share the risk.
+    """
+
+    def __init__(
+        self, claims: Sequence[Claim], max_failed: Most | None, rows: int, alpha: float | None, tests: int = 1
+    ) -> None:
+        self.claims = [ClaimWatch(claim, rows, alpha, tests) for claim in claims]
         self._allowed = max_failed
         self._alpha = alpha
         self._rows = rows

@@ -13,6 +13,7 @@ from runner.core.types import Evaluator, InputMapping
 from runner.inputs.evaluators.load import HowRead
 from runner.inputs.evaluators.resolve import STORE_PREFIX, is_path
 from runner.inputs.evaluators.roles import ROLES, in_words, takes
+from runner.runs.early_stop import share_risk
 from runner.runs.flat import LANGUAGES, flat_request
 from runner.runs.project.effects import refuse_untrusted
 from runner.runs.project.load import ProjectFile
@@ -31,6 +32,7 @@ def suites(
     overwrite: bool = False,
     save: bool = False,
     trust: bool = False,
+    verdict_only: bool = False,
 ) -> list[Suite]:
     """
     Return the runs of these names, or all; each is a suite, and all is found and checked.
@@ -48,9 +50,10 @@ def suites(
         reports = [file.place(path) for path in entries[name].report]
         anew = overwrite or entries[name].overwrite
         try:
-            made[name] = Suite(every, reports, resume=resume, overwrite=anew, save=save)
+            made[name] = Suite(every, reports, resume=resume, overwrite=anew, save=save, verdict_only=verdict_only)
         except OverwriteError as error:
             raise OverwriteError(f"{error}; `overwrite = true` in {file.name} starts it anew each time") from None
+    share_risk([run.watch for suite in made.values() for run in suite.runs.values()])
     for name, suite in made.items():
         for part, run in suite.runs.items():
             try:

@@ -19,6 +19,7 @@ from runner.results.output.folder import is_folder
 from runner.results.output.links import refuse_links
 from runner.results.reports.content import RunContent
 from runner.results.reports.files import ReportFiles
+from runner.runs.early_stop import share_risk
 from runner.runs.run import Run
 from runner.runs.store_references import prepare
 
@@ -46,7 +47,7 @@ class Suite:
     Runs by name, all of them found and checked before the first one runs.
 
     `reports` are files that tell of all of them. With `resume` the run in each folder goes on, with `overwrite` it is
-    replaced; with `save` each goes to the store, too.
+    replaced; with `save` each goes to the store, too. `verdict_only`: as in `Run`, for those that write nothing.
 
     Raises InputError, also for a name that two of them have, UnsupportedConfigError, SandboxUnavailableError and
     OutputError.
@@ -60,6 +61,7 @@ class Suite:
         resume: bool = False,
         overwrite: bool = False,
         save: bool = False,
+        verdict_only: bool = False,
     ) -> None:
         refuse_names([part.name for part in parts])
         prepared = [
@@ -78,10 +80,12 @@ class Suite:
                 resume=resume,
                 overwrite=overwrite,
                 save=save,
+                verdict_only=verdict_only and not (reports or part.files or save),
             )
             for part, one in zip(parts, prepared, strict=True)
         }
 
+        share_risk([run.watch for run in self.runs.values()])
         compared = {name: run.baseline for name, run in self.runs.items() if run.baseline is not None}
         outputs = sum(max(1, len(self.runs[name].prepared.evaluator.configs)) for name in compared)
         for baseline in compared.values():

@@ -7,6 +7,7 @@ import json
 import click
 
 from runner.cli.command_options import CommandOptions
+from runner.cli.commands.score.run import wants_verdict_only
 from runner.cli.commands.score.several_runs import run_all
 from runner.cli.exit_codes import DONE
 from runner.cli.option_groups import on_the_command_line
@@ -47,6 +48,7 @@ def run(options: CommandOptions) -> int:
             overwrite=options["overwrite"],
             save=options["save"],
             trust=options.trust_config,
+            verdict_only=wants_verdict_only(options),
         ),
         options,
     )

@@ -54,8 +54,8 @@ def run(options: CommandOptions) -> int:
         raise _also(error, options) from None
     request = options.request(options.evaluator, options.dataset, evaluator)
     prepared = prepare(request, evaluator=evaluator, lock=options.lock_named, save=options["save"])
-    quiet = options.quiet and not (options.as_json or options["output"] or options["report"] or options["save"])
-    work = Run(prepared, **result_settings(options), verdict_only=quiet and VARIABLE not in os.environ)
+    writes = bool(options["output"] or options["report"] or options["save"])
+    work = Run(prepared, **result_settings(options), verdict_only=wants_verdict_only(options) and not writes)
     stdin = values.standard_input() if options.dataset == "-" else None
     try:
         interrupted = execute(work, stdin, quiet=options.quiet)
@@ -69,6 +69,11 @@ def run(options: CommandOptions) -> int:
         if work.state is not None:
             tell_step(lambda: [work.content(work.state or "finished", work.error)])
     return report(work, options, interrupted)
+
+
+def wants_verdict_only(options: CommandOptions) -> bool:
+    """Say whether nothing is printed but what a gate has to say."""
+    return options.quiet and not options.as_json and VARIABLE not in os.environ
 
 
 def _needs(options: CommandOptions, evaluator: Evaluator | None = None) -> Needs:

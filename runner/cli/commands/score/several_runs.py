@@ -17,7 +17,7 @@ import click
 from runner.cli import values
 from runner.cli.command_options import CommandOptions
 from runner.cli.commands.github.summary import tell_step
-from runner.cli.commands.score.run import baseline_comparison, execute, report
+from runner.cli.commands.score.run import baseline_comparison, execute, report, wants_verdict_only
 from runner.cli.exit_codes import COULD_NOT_JUDGE, DONE, GATE_FAILED, INTERRUPTED, WRONG_USAGE
 from runner.cli.views import render
 from runner.core.errors import FailedRowsError, InputError
@@ -42,7 +42,12 @@ def run(options: CommandOptions) -> int:
     found = _evaluators(options)
     parts = _parts(options, options.evaluator, found)
     suite = Suite(
-        parts, options["report"], resume=options["resume"], overwrite=options["overwrite"], save=options["save"]
+        parts,
+        options["report"],
+        resume=options["resume"],
+        overwrite=options["overwrite"],
+        save=options["save"],
+        verdict_only=wants_verdict_only(options),
     )
     suite.check()
     return run_all([suite], options)

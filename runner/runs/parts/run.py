@@ -251,8 +251,8 @@ def _refuse(prepared: PreparedRun, files: Sequence[str], *, save: bool) -> None:
         raise InputError("the parts of a run have no budget and record of judges together; join the files to one")
     if prepared.request.stop_when_sure:
         raise InputError(
-            f"{Setting('stop_when_sure')} scores all rows in one random order, and the parts of a run are scored apart; "
-            "join the files to one, or leave it out"
+            f"{Setting('stop_when_sure')} scores all rows in one random order, and the parts of a run are scored "
+            "apart; join the files to one, or leave it out"
         )
     if save:
         raise InputError("a run in parts stays in its folder; leave save out")

@@ -55,9 +55,11 @@ def prepare(
     worked: bool = False,
     lock: str = "the lock",
     save: bool = False,
+    stored: str | None = None,
 ) -> PreparedRun:
     """
-    Prepare a request, also one that names an evaluator or a dataset of the store.
+    Prepare a request, also one that names an evaluator or a dataset of the store; `stored` is the file of that one,
+    where it was looked up before.
 
     With `save` its results carry the columns that the evaluator is given, unless the request says which. Raises
     NotStoredError and StoreError as well.
@@ -71,8 +73,8 @@ def prepare(
             from runner.inputs.datasets.shapes import by_columns  # here: most scripts define `evaluate`
 
             raise by_columns(error, request.dataset) from None
-    path = rows = None
-    if request.dataset is not None and request.dataset.startswith(STORE_PREFIX):
+    path, rows = stored, None
+    if stored is None and request.dataset is not None and request.dataset.startswith(STORE_PREFIX):
         from runner.results.store import open_store  # here: most runs keep nothing
 
         with open_store() as store:

@@ -76,6 +76,7 @@ class EvaluatorAudit:
         data: The rows, where the request names no dataset.
         examples: Its worked examples. None: the ones beside the script.
         lock: The name of the lock file for messages.
+        stored: The file of the dataset, where the request names one of the store.
         lease: Gives the sandbox in which it runs, in place of the one that was prepared.
 
     Raises:
@@ -91,6 +92,7 @@ class EvaluatorAudit:
         data: Rows | None = None,
         examples: Sequence[Example] | None = None,
         lock: str = "the lock",
+        stored: str | None = None,
         lease: Callable[[Sandbox], Sandbox] = lambda sandbox: sandbox,
     ) -> None:
         self._options = options = options or AuditOptions()
@@ -101,12 +103,13 @@ class EvaluatorAudit:
                 )
         kept = [name for name in (options.labels, options.cluster) if name is not None]
         whole = request.model_copy(update={"limit": None, "repeat": 1, "keep": tuple(kept), "by": None})
-        self._run = _leased(prepare(whole, lock=lock), lease)
+        self._run = _leased(prepare(whole, lock=lock, stored=stored), lease)
         evaluator = self._run.evaluator
         isolation = whole.sandbox.model_copy(update={"isolation": "batch"})
         self._together: PreparedRun | None = None
         with suppress(UnsupportedConfigError):  # its sandbox, or what is made of a row's text, wants each call apart
-            self._together = _leased(prepare(whole.model_copy(update={"sandbox": isolation}), lock=lock), lease)
+            apart = whole.model_copy(update={"sandbox": isolation})
+            self._together = _leased(prepare(apart, lock=lock, stored=stored), lease)
         self._claims = read_header(evaluator.source, evaluator.name, evaluator.language).audit
         self._seed, self._allow = 1 if request.seed is None else request.seed, (*options.allow, *self._claims.allow)
         self._asks = imports_judge(evaluator) or request.judges != JudgeSettings()

@@ -42,7 +42,9 @@ class AuditJob(Model):
     """An audit of a grader."""
 
     request: RunRequest
-    """With the evaluator itself; its dataset is a path, or there are `rows`."""
+    """With the evaluator itself; its dataset is one of the store, or there are `rows`."""
+    stored: str | None = None
+    """The dataset's file."""
     options: AuditOptions
     rows: list[dict[str, Any]] | None = None
     examples: list[dict[str, Any]] | None = None

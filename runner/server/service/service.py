@@ -22,6 +22,7 @@ from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
 from runner.inputs.datasets.formats.unnest import write_as_utf8, write_rows
 from runner.inputs.evaluators.load import parse_evaluator
+from runner.inputs.evaluators.resolve import STORE_PREFIX
 from runner.inputs.evaluators.zip_file import MAX_ZIP, read_zip
 from runner.results.store.names import split_file_name
 from runner.results.store.store import Store
@@ -181,12 +182,15 @@ class Service(RunService):
         Raises ServiceError, NotStoredError, BusyError, WorkerLostError, and what `runner.audit` does.
         """
         script = await self.evaluator_of(request)
-        dataset = None if request.dataset is None else str(await call_in_thread(self._path_of, request.dataset))
+        dataset, stored = None, None
+        if request.dataset is not None:
+            info, path = await call_in_thread(self._dataset_file, request.dataset)
+            dataset, stored = STORE_PREFIX + info.name, str(path)
         asked = await self._run_of(script, request, dataset=dataset, require=request.require)
         permitted = await call_in_thread(self.settings.permitted, asked)
         options = AuditOptions(**{name: getattr(request, name) for name in AuditOptions.model_fields})
         return await self.pool.audit(
-            AuditJob(request=permitted, options=options, rows=request.rows, examples=request.examples)
+            AuditJob(request=permitted, stored=stored, options=options, rows=request.rows, examples=request.examples)
         )
 
     async def _run_of(self, script: Evaluator, request: ScoreRequest, **more: Any) -> RunRequest:
@@ -198,8 +202,9 @@ class Service(RunService):
         own = {name: getattr(request, name) for name in ("limits", "mapping", "seed")}
         return RunRequest(evaluator=script, sandbox=config, **own, **more)
 
-    def _path_of(self, name: str) -> Path:
-        return self.store.dataset_path(self.store.dataset(name))
+    def _dataset_file(self, name: str) -> tuple[DatasetInfo, Path]:
+        info = self.store.dataset(name)
+        return info, self.store.dataset_path(info)
 
     async def evaluator_of(self, request: ScoreRequest) -> Evaluator:
         """Return the script that a dry run is of. Raises ServiceError, NotStoredError and EvaluatorError."""

@@ -38,6 +38,11 @@ def test_an_audit_over_http_and_on_the_page(tmp_path: Path) -> None:
             assert told.status_code == 422
             assert words in told.json()["detail"]
         assert problem(client.post("/v1/audit", json={**asked, "sample": 1}), 422, "invalid-request")
+        client.post("/v1/datasets?name=answers.jsonl", content="\n".join(map(json.dumps, ROWS)))
+        of_kept = {"source": GRADER, "dataset": "answers"}
+        assert client.post("/v1/audit", json=of_kept).json()["of"] == 6
+        told = client.post("/v1/audit", json=of_kept | {"labels": "nobody"})
+        assert "store:answers, in its first 6 rows, has no `nobody`" in told.json()["detail"]
         lines = {"rows": "\n".join(map(json.dumps, ROWS)), "audit_examples": json.dumps(EXAMPLES[0])}
         form = {"name": "g", "language": "python", "source": GRADER, "audit_labels": "ok", **lines}
         page = client.post("/evaluators/audit", data=form, headers={"origin": server.url}).text

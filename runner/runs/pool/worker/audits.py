@@ -24,6 +24,7 @@ async def audit_grader(job: AuditJob, sandboxes: Sandboxes) -> Audit:
             job.options,
             data=job.rows,
             examples=examples,
+            stored=job.stored,
             lease=lambda sandbox: lease_of(sandboxes, sandbox, dry=False),
         )
 

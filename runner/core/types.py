@@ -220,6 +220,16 @@ def config_of(configs: Mapping[str, OutputConfig | None], name: str) -> OutputCo
     return configs.get("" if name == _OWN and _OWN not in configs else name)
 
 
+def bounds_of(config: OutputConfig | None) -> tuple[float, float] | None:
+    """Return the lowest and the highest score that an output can have; None where its config does not say both."""
+    if isinstance(config, Categorical):
+        scores = [score for score in config.labels.values() if score is not None]
+        return (min(scores), max(scores)) if scores else None
+    if isinstance(config, Continuous) and config.lower_bound is not None and config.upper_bound is not None:
+        return config.lower_bound, config.upper_bound
+    return None
+
+
 class Case(Record):
     """One dataset row, or why it could not be read."""
 

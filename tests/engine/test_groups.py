@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from runner.core.types import Continuous, Direction, Result
 from runner.engine.scoring.groups import MOST, Groups, GroupSums
 from runner.engine.scoring.tally import Tally
@@ -41,6 +43,17 @@ def test_each_group_has_the_figures_that_its_rows_alone_would_have() -> None:
         summary, group = alone.summary(), found[value]
         for name in ("rows", "scored", "failed", "count", "mean", "median", "ci_low", "ci_high"):
             assert getattr(group, name) == getattr(summary, name), (value, name)
+
+
+def test_the_interval_of_a_group_lies_within_declared_bounds() -> None:
+    ends = []
+    for upper in (None, 1.0):
+        found = Groups("language", {"": Continuous(lower_bound=0, upper_bound=upper)})
+        for number, score in enumerate((0.9, 1.0)):
+            found.add(result(number, score), "de")
+        ends.append(found.stats()["de"].ci_high)
+    # 0.95 and 12.7062 standard errors of 0.05, where the bounds are not both known.
+    assert ends == [pytest.approx(1.58531, abs=1e-5), 1.0]
 
 
 def test_the_worst_group_comes_first_and_one_without_a_score_last() -> None:

@@ -52,6 +52,12 @@ def test_differences_are_new_minus_base_and_wins_follow_the_direction() -> None:
     assert (found.wins, found.losses, found.ties, found.changed) == (1, 2, 1, 3)
 
 
+def test_the_interval_of_a_difference_lies_within_what_scores_can_differ_by() -> None:
+    free, bounded = compared([0.5, -0.3], span=1.0), compared([0.5, -0.3], span=1.0, bounded=True)
+    assert [free.ci_low, free.ci_high] == pytest.approx([-4.98248, 5.18248], abs=1e-5)
+    assert (bounded.ci_low, bounded.ci_high, bounded.verdict) == (-1.0, 1.0, free.verdict)
+
+
 def test_few_rows_that_changed_are_never_better() -> None:
     found = compared([0.0] * 200 + [1.0] * 9)
     assert found.ci_low is not None

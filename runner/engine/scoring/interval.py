@@ -90,6 +90,11 @@ def interval(
     return found if isfinite(found.high - found.low) else None
 
 
+def clip(low: float, high: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the ends of an interval on a mean, cut at the bounds of the values: it lies within these as well."""
+    return (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
+
+
 def detectable(error: float, freedom: int) -> float:
     """Return the true difference that is seen in 80 % of all samples with a standard error of so much."""
     return (t_quantile(_TAIL, freedom) + _POWER) * error

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import comb, fsum, sqrt
 
 from runner.core.types import OutputConfig, Result
-from runner.engine.scoring.interval import Interval, wilson
+from runner.engine.scoring.interval import Interval, clip, wilson
 from runner.engine.scoring.summary import RepeatPass, passes
 
 _ALL = 5
@@ -92,4 +92,4 @@ def _mean(values: Mapping[int, float], counts: Mapping[int, int]) -> tuple[float
         return mean, None, None
     squares = fsum((value - mean) ** 2 * counts[c] for c, value in values.items())
     found = Interval(mean, sqrt(squares / (rows - 1) / rows), rows - 1, rows)
-    return mean, max(0.0, found.low), min(1.0, found.high)
+    return (mean, *clip(found.low, found.high, (0.0, 1.0)))

@@ -30,7 +30,10 @@ class Stats(Record):
     min: float | None = None
     max: float | None = None
     ci_low: float | None = None
-    """The ends of the 95 % interval on the mean: Wilson's where all scores are 0 or 1, else Student's."""
+    """
+    The ends of the 95 % interval on the mean: Wilson's where all scores are 0 or 1, else Student's, cut at the bounds
+    that the script declares.
+    """
     ci_high: float | None = None
     threshold: float | None = None
     direction: Direction = "none"

@@ -13,9 +13,9 @@ from itertools import chain, islice, repeat
 from math import fsum, isfinite, isinf, sqrt
 from typing import NamedTuple
 
-from runner.core.types import Continuous, ErrorKind, Finite, Outcome, OutputConfig, Result, config_of
+from runner.core.types import Continuous, ErrorKind, Finite, Outcome, OutputConfig, Result, bounds_of, config_of
 from runner.engine.scoring.histogram import Histogram, histogram
-from runner.engine.scoring.interval import Interval, wilson
+from runner.engine.scoring.interval import Interval, clip, wilson
 from runner.engine.scoring.summary import EXTRACTION_MARK, ErrorCount, GroupStats, Stats, Summary, passes
 from sandboxes.record import Record
 
@@ -105,8 +105,12 @@ class ScoreDistribution:
         average = (low + high) / 2
         return low / 2 + high / 2 if isinf(average) else average
 
-    def interval(self) -> dict[str, float]:
-        """Return the ends of the interval on the mean, by the names of their fields; none for fewer than two scores."""
+    def interval(self, bounds: tuple[float, float] | None) -> dict[str, float]:
+        """
+        Return the ends of the interval on the mean, by the names of their fields; none for fewer than two scores.
+
+        `bounds` are those of scores, where they are declared.
+        """
         if self._counted.keys() <= {0.0, 1.0} and self.count:
             low, high = wilson(self._counted.get(1.0, 0), self.count)
             return {"ci_low": low, "ci_high": high}
@@ -119,7 +123,9 @@ class ScoreDistribution:
         squares += fsum(((score - mean) / unit) ** 2 for score in stored)
         error = unit * sqrt(squares / (self.count - 1) / self.count)
         found = Interval(mean, error, self.count - 1, self.count)
-        return {"ci_low": found.low, "ci_high": found.high} if isfinite(found.high - found.low) else {}
+        if not isfinite(found.high - found.low):
+            return {}
+        return dict(zip(("ci_low", "ci_high"), clip(found.low, found.high, bounds), strict=True))
 
     def histogram(self, config: OutputConfig | None, span: tuple[float, float] | None = None) -> Histogram | None:
         if self.low is None or self.high is None:
@@ -376,7 +382,7 @@ class _Output:
             median=scores.median(),
             min=scores.low,
             max=scores.high,
-            **scores.interval(),
+            **scores.interval(bounds_of(config)),
             threshold=config.threshold if config else None,
             direction=config.direction if config else "none",
             passed=self._passed if judged else None,

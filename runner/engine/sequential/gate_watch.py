@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from runner.core.errors import InputError
 from runner.core.text import rows_of
-from runner.core.types import Categorical, Continuous, OutputConfig, Result, config_of
+from runner.core.types import OutputConfig, Result, bounds_of, config_of
 from runner.engine.scoring.failure_limits import Most
 from runner.engine.scoring.gates import Gate, figure
 from runner.engine.scoring.summary import GateResult, Summary, passes
@@ -20,16 +20,6 @@ Decision = Literal["passed", "failed"]
 _EXACT = 1e-9
 """Of the span of scores, for each row: what the sum of floats may be off by."""
 _COUNTS = ("scored", "abstained", "failed", "lost")
-
-
-def bounds_of(config: OutputConfig | None) -> tuple[float, float] | None:
-    """Return the lowest and the highest score that an output can have; None where its config does not say both."""
-    if isinstance(config, Categorical):
-        scores = [score for score in config.labels.values() if score is not None]
-        return (min(scores), max(scores)) if scores else None
-    if isinstance(config, Continuous) and config.lower_bound is not None and config.upper_bound is not None:
-        return config.lower_bound, config.upper_bound
-    return None
 
 
 class Claim(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Any
 
 from runner.core.errors import InputError
 from runner.core.text import rows_of
-from runner.core.types import Direction, OutputConfig, Result, config_of
+from runner.core.types import Direction, OutputConfig, Result, bounds_of, config_of
 from runner.engine.scoring.shown_rows import safe
 from runner.engine.sequential.bets import ALPHA, FIRST_LOOK, Bets, Looks, Side
-from runner.engine.sequential.gate_watch import Rule, bounds_of
+from runner.engine.sequential.gate_watch import Rule
 from runner.inputs.evaluators.call_inputs import split_hash
 from runner.results.compare.side import Side as RunSide
 from runner.results.compare.types import EXAMPLES, Comparison, RowCounts, Verdict

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from runner.core.errors import NotComparableError
 from runner.core.text import list_names, printable, rows_of
-from runner.core.types import Categorical, Continuous, Direction, OutputConfig, config_of
+from runner.core.types import Categorical, Continuous, Direction, OutputConfig, bounds_of, config_of
 from runner.engine.scoring.look_alikes import look, tell_json_apart
 from runner.engine.scoring.shown_rows import safe, safe_apart
 from runner.inputs.evaluators.call_inputs import NO_OUTPUT, split_hash
@@ -250,6 +250,7 @@ def _figures(
         clusters=None if clusters is None else [clusters[number] for number in kept],
         unchanged=all(places[number][0] in paired.unchanged for number in kept),
         span=high - low,
+        bounded=bounds_of(config) is not None,
     )
     direction: Direction = "none" if config is None else config.direction
     made = figures(pairs, direction, tolerance)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from runner.core.text import rows_of
 from runner.core.types import Direction
-from runner.engine.scoring.interval import LEVEL, Interval, interval, rows_for, t_probability, unseen
+from runner.engine.scoring.interval import LEVEL, Interval, clip, interval, rows_for, t_probability, unseen
 from runner.engine.scoring.run_totals import mean
 from runner.results.compare.types import Difference, Verdict
 
@@ -38,6 +38,8 @@ class Pairs(NamedTuple):
     """True if the evaluator was given exactly the same in all pairs."""
     span: float = 0.0
     """How far apart two scores can be, by the output config's bounds or else by what was seen."""
+    bounded: bool = False
+    """Whether it is by the config's bounds."""
 
 
 def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[str, Any]:
@@ -61,9 +63,10 @@ def figures(pairs: Pairs, direction: Direction, tolerance: float = 0.0) -> dict[
     found = interval(differences, pairs.clusters, paired=True)
     if found is not None:
         asked = tolerance or abs(found.mean)
+        low, high = clip(found.low, found.high, (-pairs.span, pairs.span) if pairs.bounded else None)
         made |= {
-            "ci_low": found.low,
-            "ci_high": found.high,
+            "ci_low": low,
+            "ci_high": high,
             "smallest_detectable": found.smallest_detectable or None,
             "spread": found.error * sqrt(count) or None,
             "asked": asked or None,

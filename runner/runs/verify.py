@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 32 << 20
 """Of a request or a lock."""
-VERIFIED = "100"
+VERIFIED_ROWS = "100"
 """Rows that are run again, if nobody says."""
 SHOWN_ROWS = 20
 _CHARACTERS = 300

@@ -379,7 +379,7 @@ def audit(
     def tell(cost: ModelUsage) -> None:
         LOG.info("by the first call, judges are asked at most: %s", usage_words(cost))
 
-    wait(partial(work.score, told=tell))
+    wait(partial(work.score, tell=tell))
     found = work.report()
     files.write(found)
     return found

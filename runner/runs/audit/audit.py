@@ -261,7 +261,7 @@ class EvaluatorAudit:
         self,
         progress: Callable[[Sequence[Result]], None] = lambda _: None,
         tried: Callable[[int], None] = lambda _: None,
-        told: Callable[[ModelUsage], None] = lambda _: None,
+        tell: Callable[[ModelUsage], None] = lambda _: None,
     ) -> None:
         """
         Score all planted rows, then try mutants.
@@ -269,14 +269,14 @@ class EvaluatorAudit:
         Args:
             progress: Is called with results as they come.
             tried: Is called with the number of mutants that were tried.
-            told: Is called with what judges will be asked at most, after the first call that asks one.
+            tell: Is called with what judges will be asked at most, after the first call that asks one.
 
         Raises:
             InputError: The budget for judges has less than that.
             SandboxError: As a run does.
         """
         async with self._run.sandbox as opened:
-            before = await self._foresee(opened, progress, told) if self._asks else []
+            before = await self._foresee(opened, progress, tell) if self._asks else []
             rest = await self._scored(self._run, opened, self._planted[len(before) :], progress)
             self._passes["first"] = PlantScores([*before, *rest.planted], rest.config)
             self._passes["others"] = await self._scored(self._run, opened, self._changed, progress)
@@ -293,7 +293,7 @@ class EvaluatorAudit:
         self._passes["apart"] = PlantScores(backwards.planted[::-1], backwards.config)
 
     async def _foresee(
-        self, opened: Sandbox, progress: Callable[[Sequence[Result]], None], told: Callable[[ModelUsage], None]
+        self, opened: Sandbox, progress: Callable[[Sequence[Result]], None], tell: Callable[[ModelUsage], None]
     ) -> list[PlantResult]:
         """Score planted rows one by one, up to the first that asks a judge."""
         before: list[PlantResult] = []
@@ -309,7 +309,7 @@ class EvaluatorAudit:
                 outputs = [later.output for _, later, _ in self._planted[at + 1 :]]
                 self._foreseen = foresee_usage(asked, judges, calls, plant.output, outputs)
                 if self._foreseen is not None:
-                    told(self._foreseen)
+                    tell(self._foreseen)
                     refuse_spending(self._foreseen, JudgeBudget() if judges is None else judges.budget)
                 break
         return before

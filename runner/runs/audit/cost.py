@@ -16,29 +16,29 @@ _PER_TOKEN = 4
 
 
 def foresee_usage(
-    asked: JudgeUsage, judges: Judges | None, calls: int, tried: Any, outputs: Iterable[Any]
+    first: JudgeUsage, judges: Judges | None, calls: int, tried: Any, outputs: Iterable[Any]
 ) -> ModelUsage | None:
     """
     Return what all calls ask judges at most; None where the first one was answered from a record.
 
     Args:
-        asked: What the first call asked.
+        first: What the first call asked.
         judges: What is granted, with prices.
         calls: All calls, that one too.
         tried: Its output.
         outputs: Those of the others: what is longer has more tokens.
     """
-    if asked.calls == asked.replayed:
+    if first.calls == first.replayed:
         return None
     known = _length(tried)
-    longer = sum(max(0, _length(output) - known) for output in outputs) // _PER_TOKEN * asked.calls
+    longer = sum(max(0, _length(output) - known) for output in outputs) // _PER_TOKEN * first.calls
     prices = {} if judges is None else judges.prices
-    price = next((prices[model].input for model in asked.models if model in prices), 0.0)
+    price = next((prices[model].input for model in first.models if model in prices), 0.0)
     return ModelUsage(
-        calls=asked.calls * calls,
+        calls=first.calls * calls,
         replayed=0,
-        tokens=asked.tokens * calls + (longer if asked.tokens else 0),
-        usd=asked.usd * calls + longer * price / 1e6,
+        tokens=first.tokens * calls + (longer if first.tokens else 0),
+        usd=first.usd * calls + longer * price / 1e6,
     )
 
 

@@ -128,12 +128,12 @@ def examples_from_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[Example, ...]
 
 
 def any_examples(
-    given: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | Iterable[Example],
+    examples: str | os.PathLike[str] | Iterable[Mapping[str, Any]] | Iterable[Example],
 ) -> tuple[Example, ...]:
     """Return the examples of a file, or those of rows, or those that were read before. Raises ExamplesError."""
-    if isinstance(given, str | os.PathLike):
-        return read_examples(given)
-    some = tuple(given)
+    if isinstance(examples, str | os.PathLike):
+        return read_examples(examples)
+    some = tuple(examples)
     read = tuple(one for one in some if isinstance(one, Example))
     return read if read and len(read) == len(some) else examples_from_rows(cast("Iterable[Mapping[str, Any]]", some))
 

@@ -18,7 +18,7 @@ from runner.inputs.call import as_mapping
 from runner.results.compare.types import Comparison, Flip, Flips
 from runner.results.output.row_cells import DIRECTION
 from runner.results.store.types import OVER, Order, Page, ResultSelection, RunInfo, RunSpec
-from runner.runs.verify import VERIFIED, Verification
+from runner.runs.verify import VERIFIED_ROWS, Verification
 from runner.server.client.events import Event, EventReader
 from runner.server.client.requests import Ask, as_model
 from runner.server.client.resources import key, list_all, part
@@ -221,7 +221,7 @@ async def page(server: Server, run: str, query: Mapping[str, Any], first: int, c
     return [one.model_copy(update={"number": (one.number - 1) // repeat + 1}) for one in results]
 
 
-async def verify(server: Server, run: str, *, sample: int | str = VERIFIED) -> Verification:
+async def verify(server: Server, run: str, *, sample: int | str = VERIFIED_ROWS) -> Verification:
     """
     Run rows of a finished run again, and tell whether they give the same; who stops waiting stops it.
 

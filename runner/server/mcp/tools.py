@@ -23,7 +23,7 @@ from runner.results.store.errors import NotStoredError
 from runner.results.store.types import OVER, EvaluatorVersion, Order, RunInfo, RunSpec, Selection
 from runner.runs.audit.words import verdict_line
 from runner.runs.pool.types import MOST_TRIED, TriedRow
-from runner.runs.verify import VERIFIED
+from runner.runs.verify import VERIFIED_ROWS
 from runner.server.mcp.replies import as_reply
 from runner.server.service.base import call_in_thread
 from runner.server.service.errors import ServiceError
@@ -384,7 +384,7 @@ class McpTools:
         """
         return as_reply(await self._service().compare(base, new, by=by))
 
-    async def verify(self, run: Name, sample: Annotated[str, Field(max_length=20)] = VERIFIED) -> Reply:
+    async def verify(self, run: Name, sample: Annotated[str, Field(max_length=20)] = VERIFIED_ROWS) -> Reply:
         """
         Run rows of a finished run again, and tell whether they give the same; `mismatches` has the first that differ.
 

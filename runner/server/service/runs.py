@@ -25,7 +25,7 @@ from runner.results.store.selection import FacetCounts
 from runner.results.store.types import OVER, Page, ResultSelection, RunInfo, RunSpec, RunState, Selection
 from runner.runs.pool.types import VerifyJob
 from runner.runs.store_references import source_of
-from runner.runs.verify import VERIFIED, Verification, run_folder
+from runner.runs.verify import VERIFIED_ROWS, Verification, run_folder
 from runner.server.service.base import ServicePart, call_in_thread
 from runner.server.service.downloads import Download, Format, as_table, join_files, table
 from runner.server.service.errors import ServiceError
@@ -264,7 +264,7 @@ class RunService(ServicePart):
 
         return await self._slowly(read)
 
-    async def verify(self, id: str, sample: str = VERIFIED) -> Verification:
+    async def verify(self, id: str, sample: str = VERIFIED_ROWS) -> Verification:
         """
         Run rows of a run again, and tell whether they give the same. A caller that is cancelled stops it.
 

@@ -89,7 +89,7 @@ def _carry_out(work: EvaluatorAudit, options: CommandOptions) -> int:
 
     async def score() -> None:
         with ProgressBar(not options.quiet) as progress:
-            await work.score(progress.add, told=say)
+            await work.score(progress.add, tell=say)
 
     if signals.run(score(), quiet=options.quiet):
         render.err().say(render.text("interrupted before all planted rows were scored", "yellow"))

@@ -24,7 +24,7 @@ from runner.results.store.types import (
     RunState,
     Selection,
 )
-from runner.runs.verify import VERIFIED, Verification
+from runner.runs.verify import VERIFIED_ROWS, Verification
 from runner.server.http.idempotency import Once
 from runner.server.http.v1.parts import After, Count, Force, Here, RunId, StrictRoute, problems, while_there
 from runner.server.service.downloads import MEDIA, Format
@@ -98,7 +98,7 @@ async def resume(id: RunId, service: Here) -> RunInfo:
 class VerifyRequest(Model):
     """Which rows are run again; the digest of the results chooses them."""
 
-    sample: str = Field(default=VERIFIED, max_length=20)
+    sample: str = Field(default=VERIFIED_ROWS, max_length=20)
     """How many, or what share of them: `1%`."""
 
 

@@ -1,5 +1,5 @@
 """
-The runners of Langfuse and Opik, and SkyRL's client, from their sources, beside `evalcell serve`: scores and messages.
+The runners of Langfuse, Opik and SandboxFusion, and SkyRL's client, beside `evalcell serve`: scores and messages.
 
 `make test-vendors` runs this. `EVALCELL_VENDOR_CLONES` names a folder with clones of their repositories; what is not
 there is skipped. What Langfuse's dispatcher would refuse of a runner's reply is refused here at once, so that such a
@@ -26,6 +26,7 @@ from tests.server.http.test_langfuse import PYTHON as SHAPES
 from tests.server.http.test_langfuse import TYPESCRIPT as TYPED
 from tests.server.http.test_langfuse import asked
 from tests.server.protocols.test_opik import RULES
+from tests.server.protocols.test_run_code import JAVASCRIPT
 
 COMMIT = "62751446149b"
 RUNNERS = "scripts/code-eval-runners"
@@ -350,3 +351,89 @@ def test_rules_are_as_opik_s_own_backend_has_them(served: httpx.Client) -> None:
         if own != plain(said):
             found.append((body.get("code"), plain(said), own))
     assert not found, "\n\n".join(f"{code}\ntheirs: {said}\nours:   {own}" for code, said, own in found)
+
+
+TYPES = {
+    "enums": (
+        "enum Color { Red = 'r', Green = 'g' }\nenum N { A, B = 5, C }\nconsole.log(Color.Green, N.C, N[5]);",
+        None,
+    ),
+    "const enums": ("const enum E { A = 1 }\nconsole.log(E.A);", None),
+    "generics": (
+        "function first<T extends { n: number }>(x: T[]): T { return x[0]!; }\nconsole.log(first([{ n: 1 }]));",
+        None,
+    ),
+    "classes": (
+        "abstract class A<T> { constructor(protected readonly x: T, public y = 2) {} abstract f(): T; }\n"
+        "class B extends A<number> { #p = 3; static s = 4; f(): number { return this.x + this.y + this.#p + B.s; } }\n"
+        "console.log(new B(1).f(), new B(1));",
+        None,
+    ),
+    "namespaces": ("namespace Own { export const one: number = 1; }\nconsole.log(Own.one);", None),
+    "satisfies": (
+        "const x = { a: 1 } satisfies Record<string, number>;\nconsole.log(x.a!, (x as any).b?.c ?? 'none');",
+        None,
+    ),
+    "overloads": ("function f(x: string): string;\nfunction f(x: any) { return x; }\nconsole.log(f('a'));", None),
+    "imports": (
+        "import util from 'util';\nimport { strict as assert } from 'assert';\nimport type { Duplex } from 'stream';\n"
+        "assert(true);\nconsole.log(util.inspect({ a: [1n] }));",
+        None,
+    ),
+    "sleeps": (
+        "import util from 'util';\nconst sleep = util.promisify(setTimeout);\n"
+        "async function main() { await sleep(5); console.log('late'); }\nmain();",
+        None,
+    ),
+    "asserts": ('import assert from "assert";\nassert.strictEqual(1, 2, "1 !== 2");', None),
+    "reads": (
+        "process.stdin.on('data', (input: Buffer) => {\n  const n: number = parseInt(input.toString());\n"
+        "  console.log(n);\n  process.exit();\n});",
+        "65535",
+    ),
+    "reads lines": (
+        "import * as readline from 'readline';\nconst rl = readline.createInterface({ input: process.stdin });\n"
+        "const lines: string[] = [];\nrl.on('line', (l: string) => lines.push(l));\n"
+        "rl.on('close', () => console.log(lines.map(Number).reduce((a, b) => a + b, 0)));",
+        "20\n22\n",
+    ),
+    "wrong types": (
+        "const x: number = 'a' as any as number;\nconst y: string = 1 as unknown as string;\nconsole.log(x, y);",
+        None,
+    ),
+    "errors of types": ("const x: number = 'text';\nconsole.log(x);", None),
+    "throws": (
+        "class Own extends Error { constructor(public code: number) { super('bad'); } }\nthrow new Own(3);",
+        None,
+    ),
+    "syntax": ("let x: = 1", None),
+    "maps": (
+        "console.log(new Map<string, number[]>([['a', [1]]]), new Set<number>([1]), [, 1], { f() {} }, Symbol('s'));",
+        None,
+    ),
+}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("language", "programs"), [("nodejs", JAVASCRIPT), ("typescript", JAVASCRIPT | TYPES)])
+def test_programs_end_as_by_sandbox_fusion_s_commands(
+    served: httpx.Client, tmp_path: Path, language: str, programs: dict[str, tuple[str, str | None]]
+) -> None:
+    try:
+        folder = node("sandbox-fusion")
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    command = [folder / "bin" / "node"] + (
+        [folder / "node_modules/tsx/dist/cli.mjs"] if language == "typescript" else []
+    )
+    found = []
+    for name, (code, stdin) in programs.items():
+        file = tmp_path / ("main.ts" if language == "typescript" else "main.js")
+        file.write_text(code)
+        theirs = subprocess.run([*command, file], input=stdin or "", capture_output=True, text=True, timeout=TIME)
+        reply = served.post("/run_code", json={"code": code, "language": language, "stdin": stdin})
+        run = reply.json()["run_result"]
+        own = (run["return_code"], run["stdout"], bool(run["stderr"]))
+        if own != (theirs.returncode, theirs.stdout, bool(theirs.stderr)):
+            found.append((name, (theirs.returncode, theirs.stdout, theirs.stderr[-300:]), (*own, run["stderr"][-300:])))
+    assert not found, "\n\n".join(f"{name}\ntheirs: {said}\nours:   {own}" for name, said, own in found)

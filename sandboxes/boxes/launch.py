@@ -32,6 +32,8 @@ PROTECTS: dict[Tier, str] = {
 
 TMP, TMP_SIZE, TMP_FILES = "/tmp", 64 << 20, 4096
 """The private folder, its bytes and its files; the kernel itself would allow any number of empty files."""
+ROWS = "/rows"
+"""The folders of runs beside each other, by the numbers of their seats."""
 GUEST = Path(guest.__file__).parent
 """The guest's folder, which a box sees besides its Python."""
 
@@ -100,8 +102,8 @@ class BoxSetup:
     disk: int = TMP_SIZE  # bytes of the private folder
     ports: tuple[int, ...] = ()
     """On the loopback of its own network, which the host serves."""
-    beside: bool = False
-    """Whether runs go on beside each other."""
+    beside: int = 0
+    """How many runs go on beside each other, each in a folder of its own where there is one."""
     written: WrittenHosts = field(default_factory=WrittenHosts)
     """Hosts as scripts write them."""
 
@@ -172,7 +174,7 @@ def _own_root(setup: BoxSetup, bwrap: str, pipes: Path | None) -> Plan:
     low = any(door.port < _PORTS_OF_ALL for door in written.doors)
     arguments += ["--cap-add", "CAP_NET_BIND_SERVICE"] if low else []
     # The folders above, too: bubblewrap would make them for its own user alone.
-    for folder in _above([*binds, *_DEVICES, *links, *texts, f"{TMP}/x"]):
+    for folder in _above([*binds, *_DEVICES, *links, *texts, f"{TMP}/x", *([f"{ROWS}/x"] if setup.beside else [])]):
         arguments += ["--perms", "0755", "--dir", folder]
     arguments += [word for path, source in binds.items() for word in ("--ro-bind", source, path)]
     arguments += [word for path in _DEVICES for word in ("--dev-bind", path, path)]
@@ -273,7 +275,8 @@ def _with_kernel(made: Plan, setup: BoxSetup, *, metadata: bool, abi: int | None
         seccomp.program, platform.machine(), network=setup.network, starts=starts, landlock=abi, loopback=loopback
     )
     if setup.beside:  # what such a run is refused, too
-        made.boot["beside"] = filter(metadata=True, nameless=False).hex() if made.boot["tmp"] else ""
+        made.boot["beside"] = filter(metadata=True).hex() if made.boot["tmp"] else ""
+        made.boot["rows"] = [ROWS, setup.beside] if made.boot["tmp"] else None
     return replace(made, program=filter(metadata=metadata))
 
 

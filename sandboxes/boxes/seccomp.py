@@ -46,7 +46,6 @@ def _fail(number: int) -> Code:
 _EPERM = _fail(errno.EPERM)
 _EACCES = _fail(errno.EACCES)
 _ENOSYS = _fail(errno.ENOSYS)
-_EOPNOTSUPP = _fail(errno.EOPNOTSUPP)
 _PRETENDED = _fail(0)
 """The call is not made, and returns 0."""
 
@@ -135,7 +134,7 @@ _SIGNALS_SINCE, _SIGNAL_OWNERS = 6, (8, 10, 15)
 
 _OPENING = (("open", 1), ("openat", 2))
 """The calls, and which argument has their flags; `openat2` has them in memory, which a filter cannot read."""
-_ACCESS, _WRITES, _NEITHER, _TRUNCATES, _NAMELESS = 0o3, (0o1, 0o2), 0o3, 0o1000, 0o20000000
+_ACCESS, _WRITES, _NEITHER, _TRUNCATES = 0o3, (0o1, 0o2), 0o3, 0o1000
 
 _PROCESS = 0  # of setpriority: not a group of processes, not all that the user runs
 _UNIX, _INET, _INET6 = 1, 2, 10
@@ -151,7 +150,6 @@ def program(
     starts: bool = False,
     landlock: int | None = None,
     loopback: bool = False,
-    nameless: bool = True,
 ) -> bytes:
     """
     Return the filter for one kind of machine, as `uname -m` names it, ready for `sock_fprog`.
@@ -163,8 +161,7 @@ def program(
     that share the host's files. `starts` allows `execve`, for boxes whose inner process becomes another program; the
     file system decides which. `landlock`: the version that shuts the box in, where it does; what newer ones forbid is
     refused here (but for signals, which `confine.own_signals` refuses). `loopback` without `network` opens TCP sockets
-    of IPv4 that connect, and never serve, for boxes with a network of their own. Unless files may be `nameless`, none
-    without a name can be made, for runs that share a folder.
+    of IPv4 that connect, and never serve, for boxes with a network of their own.
 
     Raises:
         SandboxUnavailableError: For a machine whose numbers are not known here.
@@ -176,8 +173,7 @@ def program(
         )
     _, numbers = _MACHINES[machine]
     rules = {}
-    found = _rules(network, metadata, starts, landlock or _SIGNALS_SINCE, loopback)
-    for name, code in (found if nameless else found | _named_files()).items():
+    for name, code in _rules(network, metadata, starts, landlock or _SIGNALS_SINCE, loopback).items():
         if name in numbers or name not in _KNOWN:  # a name that no machine has is a mistake
             rules[numbers[name]] = code
     for first, last in UNUSED_CALLS[machine]:
@@ -263,12 +259,6 @@ def _in_place_of(landlock: int) -> dict[str, Code]:
                 at, _WRITES, _ALLOWED, _one_of(at, (_NEITHER,), _EACCES, reads, mask=_ACCESS), mask=_ACCESS
             )
     return rules
-
-
-def _named_files() -> dict[str, Code]:
-    """Opening refuses O_TMPFILE, as file systems do that have none of it."""
-    rules = {name: _one_of(at, (_NAMELESS,), _EOPNOTSUPP, _ALLOWED, mask=_NAMELESS) for name, at in _OPENING}
-    return rules | {"openat2": _ENOSYS}
 
 
 def _internet() -> Code:

@@ -115,8 +115,8 @@ class ProcessSandbox(BoxedSandbox[PythonBox]):
         disk = TMP_SIZE if config.disk is None else config.disk
         # Beside a run that has as many threads as one may, there is room for those of the others.
         more = MOST_THREADS + _THREADS * self.seats if self.seats else 0
-        inner, beside = replace(_INNER, processes=_INNER.processes + more), self.seats > 0
-        setup = BoxSetup(inner, host, packages, files, variables, config.network, disk, beside=beside)
+        inner = replace(_INNER, processes=_INNER.processes + more)
+        setup = BoxSetup(inner, host, packages, files, variables, config.network, disk, beside=self.seats)
         return _maker(await self.with_ports(setup))
 
     async def holder(self) -> Holder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -105,6 +106,32 @@ def hoard():
         time.sleep(4)
     return "hoarded"
 
+def fill():
+    import tempfile
+    files = []
+    try:
+        while True:
+            files.append(tempfile.NamedTemporaryFile())
+            files[-1].write(bytes(8 << 20))
+    except OSError as error:
+        time.sleep(2)  # what the others write goes elsewhere
+        return [type(error).__name__, error.errno]
+
+def tidy():
+    import shutil, tempfile
+    time.sleep(1)
+    own = tempfile.gettempdir()
+    before, others = os.listdir(own), [f"/rows/{number}" for number in range(16) if f"/rows/{number}" != own]
+    folder = tempfile.mkdtemp()
+    with open(folder + "/a", "w") as file:
+        file.write("a" * (8 << 20))
+    os.rename(folder + "/a", folder + "/b")
+    with open(folder + "/b") as file:
+        size = len(file.read())
+    tries = [lambda: os.listdir("/rows")] + [lambda path=path: os.listdir(path) for path in others]
+    tries += [lambda path=path: open(path + "/x", "w") for path in others]
+    return [own, before, size, sorted({refused(what) for what in tries})]
+
 def patient():
     time.sleep(2)
     return [bool(ask("judge")) for _ in range(3)]
@@ -165,6 +192,17 @@ async def test_a_crowd_of_threads_ends_its_own_run_alone(judge: Any, tier: Tier)
         executions = await together(program, {"do": "crowd"}, *[{"model": "slow-1"}] * 3, {"do": "doze"})
         assert [one.status for one in executions] == ["crash", *["ok"] * 4], executions
         assert executions[0].error.type == "ProcessLimit"  # type: ignore[union-attr]
+        assert len([box for box in sandbox._boxes if box.alive]) == 1
+
+
+async def test_each_has_a_folder_of_its_own(judge: Any) -> None:
+    async with opened(box_grant(judge, beside=True), ASKING + BESIDE, "A") as (sandbox, program):
+        for _ in range(2):  # in the same folders again, which are empty
+            executions = await together(program, {"do": "fill"}, *[{"do": "tidy"}] * 3)
+            assert executions[0].value == ["OSError", errno.ENOSPC], executions
+            found = [one.value for one in executions[1:]]
+            assert len({own for own, *_ in found}) == 3
+            assert [one[1:] for one in found] == [[[], 8 << 20, ["PermissionError"]]] * 3
         assert len([box for box in sandbox._boxes if box.alive]) == 1
 
 

@@ -85,6 +85,11 @@ def _harden(boot: Boot, program: bytes, guardian: int) -> None:
             confine.subreaper()
         if boot["scope"]:
             confine.landlock_scope(boot["network"], sorted({port for _, port in boot.get("listen", ())}))
+        if boot.get("rows"):
+            # Beyond the limit of open files, so that no script puts another one in their place.
+            above, count = boot["rows"]
+            network, least = boot["network"] or "listen" in boot, boot["limits"]["NOFILE"]
+            boot["rules"] = [confine.rules_of_folder(f"{above}/{row}", network, least + row) for row in range(count)]
         if program:
             confine.seccomp(program)
         if boot.get("mute"):
@@ -136,6 +141,12 @@ def _give_up_rights(boot: Boot) -> int | None:
         return None
     if boot["tmp"]:
         confine.mount_tmp(*boot["tmp"])
+        if boot.get("rows"):
+            above, count = boot["rows"]
+            confine.mount_memory(above, "size=4096,mode=0755", count + 1)
+            for row in range(count):
+                os.mkdir(f"{above}/{row}")
+                confine.mount_tmp(f"{above}/{row}", *boot["tmp"][1:])
     confine.no_new_privs()
     if boot["users"] and confine.own_users():
         boot["limits"]["NPROC"], boot["forks"] = boot["users"], not boot.get("mute")

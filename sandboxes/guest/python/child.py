@@ -77,7 +77,11 @@ def run(
         _own_input()
         if boot["scope"]:
             # A ruleset with ports could not be made here; that of the box closes all others.
-            confine.landlock_scope(boot["network"] or "listen" in boot, makes="seat" not in message)
+            if "seat" in message and boot["rows"]:
+                confine.landlock_folder(boot["rules"], message["seat"])
+                _write_to(f"{boot['rows'][0]}/{message['seat']}")
+            else:
+                confine.landlock_scope(boot["network"] or "listen" in boot, makes="seat" not in message)
         if message["memory"]:
             confine.set_limits({"DATA": message["memory"]})
         if "seat" in message or not boot["forks"]:
@@ -137,6 +141,13 @@ def load(request: str) -> tuple[harness.Function | None, bytes]:
 
     text = reply(harness.reply_of(step))
     return (loaded[0] if loaded else None), text
+
+
+def _write_to(folder: str) -> None:
+    """Let what makes temporary files make them there."""
+    os.environ["TMPDIR"] = folder
+    if "tempfile" in sys.modules:
+        vars(sys.modules["tempfile"])["tempdir"] = None
 
 
 def _own_input() -> None:

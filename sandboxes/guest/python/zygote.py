@@ -174,7 +174,7 @@ def _seats(
     """
     Run children beside each other, each in a seat of the host's, until there is none.
 
-    They start no processes and make no files (see `child.run`), so that nothing is left of one that has ended.
+    They start no processes, and make files in a folder of their own alone (see `child.run`), which is then emptied.
     """
     seats: dict[int, int] = {}
     asked: list[tuple[Message, list[int], int]] = []
@@ -195,7 +195,9 @@ def _seats(
             heard = bool(waiting.poll(_LOOK))
             while seats and (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] in seats:
-                    wire.send(channel, {"seat": seats.pop(ended[0]), "ended": ended[1]})
+                    free = seats.pop(ended[0])
+                    _wipe([f"{boot['rows'][0]}/{free}"] if boot["rows"] else None)
+                    wire.send(channel, {"seat": free, "ended": ended[1]})
         if not seats and not asked:
             return
         message, _, pipes = wire.receive(channel)

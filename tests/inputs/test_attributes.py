@@ -48,16 +48,6 @@ def test_attributes_are_columns_of_their_names(how: str) -> None:
     assert ([one.score for one in report.results], report.notes) == ([1, 0], ())
 
 
-def test_of_two_objects_with_one_attribute_each_is_mapped_by_hand() -> None:
-    source = "def metric(example, pred):\n    return float(example.answer.lower() == pred.answer.lower())\n"
-    evaluator, rows = parse_evaluator(source, "scorer", entry="metric"), [{"answer": "a", "said": "A"}]
-    with pytest.raises(ColumnsError) as told:
-        runner.evaluate(evaluator, rows)
-    assert told.value.paths == {"example.answer": "COLUMN", "pred.answer": "COLUMN"}
-    mapping = InputMapping(paths={"example.answer": "answer", "pred.answer": "said"})
-    assert runner.evaluate(evaluator, rows, mapping=mapping).results[0].score == 1
-
-
 def test_a_function_that_asks_what_it_gets_is_given_the_object_as_it_is() -> None:
     source = "def score(prediction, query):\n    return float(isinstance(query, dict) and not hasattr(query, 'gold'))\n"
     evaluator = parse_evaluator(source, "scorer", entry="score")

@@ -63,6 +63,10 @@ def _attributes(source: str, where: str, called: str, parameter: str) -> Sequenc
                     return []
                 case ast.Subscript(value=ast.Name(id=name)) if name == own:
                     return []
+                case ast.Call(
+                    func=ast.Name(id="hasattr" | "getattr"), args=[ast.Name(id=name), ast.Constant(value=attr), *_]
+                ) if name == own and attr not in PLAIN:
+                    continue  # an attribute, too
                 case ast.Call(func=func, args=[ast.Name(id=name), *_]) if name == own:
                     if expression(func).rpartition(".")[2] in _LOOKS:
                         return []

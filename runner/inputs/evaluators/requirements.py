@@ -141,3 +141,8 @@ def refuse_lacking(packages: Sequence[str], lock: str, where: str) -> None:
             continue
         has = f"has {asked.name} {version}, which is not {line}" if version else f"lacks {line}"
         raise UnsupportedConfigError(f"{where} {printable(has)}; without a lock, -o FOLDER/ saves a new one")
+
+
+def package_name(requirement: str) -> str:
+    """Return the name of a package in its normal form, of a requirement such as `Py_Rouge[all]>=1`."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0]).lower()

@@ -19,6 +19,7 @@ from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import own_modules
 from runner.inputs.evaluators.header import read_header
 from runner.inputs.evaluators.python.signature import expression, parse
+from runner.inputs.evaluators.requirements import package_name
 from sandboxes.base import ScriptError
 from sandboxes.words.hints import PY_ROUGE, declare, one_file, unknown
 
@@ -284,11 +285,6 @@ def fork_modules(source: str) -> list[str]:
 
 def _top(module: str) -> str:
     return module.partition(".")[0]
-
-
-def package_name(requirement: str) -> str:
-    """Return the name of a package in its normal form, of a requirement such as `Py_Rouge[all]>=1`."""
-    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0]).lower()
 
 
 def _packages(modules: Sequence[str], beside: Collection[str]) -> list[str]:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from runner.core.text import list_names
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import own_modules
-from runner.inputs.evaluators.python.beside import package_name
 from runner.inputs.evaluators.python.signature import expression, own_nodes, parse, reach
+from runner.inputs.evaluators.requirements import package_name
 from sandboxes.words.hints import declare, unknown
 
 _MISSING = ("ImportError", "ModuleNotFoundError")

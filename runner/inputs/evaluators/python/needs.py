@@ -16,10 +16,10 @@ from runner.inputs.evaluators.python.beside import (
     files_beside,
     fork_modules,
     loaded_modules,
-    package_name,
     variable_read,
 )
 from runner.inputs.evaluators.python.signature import CallableNode, expression, parse
+from runner.inputs.evaluators.requirements import package_name
 from sandboxes.words.hints import CLIENTS, declare, unknown
 from sandboxes.words.wording import Setting
 

@@ -115,9 +115,11 @@ async def verify(id: RunId, body: VerifyRequest, request: Request, service: Here
 
 
 @router.get("/runs/{id}/results", responses=problems("not-found", "dataset"))
-async def results(id: RunId, request: Request, service: Here, chosen: Annotated[Selection, Query()]) -> ResultSelection:
+async def results(
+    id: RunId, request: Request, service: Here, selection: Annotated[Selection, Query()]
+) -> ResultSelection:
     """List results by range: those that match all that is given, in this order. `first` counts from 0."""
-    return await while_there(request, service.results, id, chosen)
+    return await while_there(request, service.results, id, selection)
 
 
 @router.get("/runs/{id}/groups", responses=problems("not-found", "input", "dataset"))

@@ -86,7 +86,7 @@ def names_hint(evaluator: Evaluator, summary: Summary) -> Text:
     return Text("\n".join([words, *(f"  {printable(each, 300)}" for each in lines)]), style="dim")
 
 
-def direction_hint(evaluator: Evaluator, summary: Summary, assumed: Direction | None = None) -> Text:
+def direction_hint(evaluator: Evaluator, summary: Summary, assumed: Direction | None) -> Text:
     """Return the line that makes the worst rows known. `assumed` is what they are ranked by."""
     mark = COMMENTS[evaluator.language]
     name, config = next(iter(evaluator.outputs.items()), ("", None))

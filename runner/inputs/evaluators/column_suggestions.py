@@ -113,7 +113,7 @@ def customary(roles: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return _best({role: some[:_CANDIDATES] for role, some in ranked.items()}, [*roles], ())[2]
 
 
-def likely_path(keys: Sequence[str | int] | None, case: Case | None, columns: Iterable[str] = ()) -> str | None:
+def likely_path(keys: Sequence[str | int] | None, case: Case | None, columns: Iterable[str]) -> str | None:
     """
     Return a path that can match, with the keys that are likely meant, where the row lacks some of these.
 

@@ -72,7 +72,7 @@ def _imports(source: str) -> bool:
     return False
 
 
-def with_asks(script: Script, evaluator: Evaluator, asks: bool = True) -> Script:
+def with_asks(script: Script, evaluator: Evaluator, asks: bool) -> Script:
     """
     Return what is loaded of an evaluator that imports the module; `asks` is False where nobody answers.
 

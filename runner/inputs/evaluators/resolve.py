@@ -75,7 +75,7 @@ def find_evaluator(name: str | os.PathLike[str], language: Language | None = Non
     return parse_evaluator(templates.source(path, language), path.replace("_", "-"), where, language=language)
 
 
-def find_language(template: str, language: Language | None = None) -> Language:
+def find_language(template: str, language: Language | None) -> Language:
     """
     Return the language asked of a template, or its first.
 

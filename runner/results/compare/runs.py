@@ -94,7 +94,7 @@ def compare_sources(
 
 
 def compare_with_flips(
-    sources: tuple[Source, Source], wish: Wish, page: FlipPage, direction: Direction | None = None
+    sources: tuple[Source, Source], wish: Wish, page: FlipPage, direction: Direction | None
 ) -> tuple[Comparison, Flips]:
     """Return the comparison, and a page of the rows that flipped. Raises NotComparableError."""
     compared, sides = _read(sources, wish, direction=direction)

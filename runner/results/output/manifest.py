@@ -30,7 +30,7 @@ _READ = [name for name in FileSettings.model_fields if name in SETTINGS]
 """How the dataset's file is read."""
 
 
-def start_manifest(prepared: PreparedRun, lock: str, digests: Digests = _NONE) -> dict[str, Any]:
+def start_manifest(prepared: PreparedRun, lock: str, digests: Digests) -> dict[str, Any]:
     """
     Return the manifest of a run that goes on, and of one that was killed. Its sandbox is open.
 
@@ -133,7 +133,7 @@ def finish_manifest(
     summary: Summary,
     notes: Sequence[str],
     seconds: float,
-    error: str | None = None,
+    error: str | None,
 ) -> dict[str, Any]:
     """
     Return the manifest of a run that is over, from that of its beginning, `seconds` ago by `elapsed`.

@@ -79,7 +79,7 @@ class ResumableRun(StoredRun):
 
 
 def find_resumed(
-    folder: str, manifest: Path, rows: Path, prepared: PreparedRun, digests: Digests, total: int | None = None
+    folder: str, manifest: Path, rows: Path, prepared: PreparedRun, digests: Digests, total: int | None
 ) -> ResumableRun | None:
     """
     Return what can be resumed; None where nothing was begun.

@@ -152,7 +152,7 @@ def _row(line: bytes, where: str, evaluator: Evaluator) -> StoredRow:
     return row
 
 
-def contradiction(row: StoredScore, outputs: Mapping[str, OutputConfig], dialect: str | None = None) -> str | None:
+def contradiction(row: StoredScore, outputs: Mapping[str, OutputConfig], dialect: str | None) -> str | None:
     """
     Return why no run can have written the row.
 

@@ -51,9 +51,9 @@ class Manifest:
         return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
 
 
-def source_files(project: Path = PROJECT) -> list[Path]:
+def source_files() -> list[Path]:
     """Return the guest's sources, relative to `SOURCES`, sorted."""
-    folder = project / SOURCES
+    folder = PROJECT / SOURCES
     return sorted(path.relative_to(folder) for path in _files(folder) if path.suffix in _SOURCE_SUFFIXES)
 
 

@@ -61,9 +61,7 @@ _LOOKS, _PAUSE = 4, 1.0
 """How often a provider's list is looked at: it may show a machine for a moment after its end."""
 
 
-def try_sandbox(
-    name: str, env_file: str | None, packages: tuple[str, ...] = (), language: Language | None = None
-) -> int:
+def try_sandbox(name: str, env_file: str | None, packages: tuple[str, ...], language: Language | None) -> int:
     """
     Open it with one job, load and run a short script, close it; print each step and its seconds.
 

@@ -180,9 +180,9 @@ class Csv(NamedTuple):
 def csv_rows(
     file: BufferedReader,
     name: str,
-    delimiter: str | None = None,
+    delimiter: str | None,
     *,
-    empty: str | None = "",
+    empty: str | None,
     at: Collection[int] | None = None,
     notes: RowNotes | None = None,
 ) -> Csv:

@@ -21,7 +21,7 @@ class DialectReading(NamedTuple):
 
 
 def detect(
-    source: str, where: str, language: Language, dialect: str | None = None, entry: str | None = None
+    source: str, where: str, language: Language, dialect: str | None, entry: str | None
 ) -> DialectReading | None:
     """
     Return what a script is read as; None if it is of no dialect.

@@ -12,7 +12,7 @@ from runner.inputs.evaluators.python.entries import call_name
 from runner.inputs.evaluators.python.signature import FunctionNode, expression, names_of, parse
 
 
-def row_line(evaluator: Evaluator, values: Mapping[str, str] | None = None, end: str = "") -> str:
+def row_line(evaluator: Evaluator, values: Mapping[str, str], end: str = "") -> str:
     """
     Return the line. Parameters in `values` are given these expressions; `end` is the part of the result that counts.
     """
@@ -24,9 +24,9 @@ def row_head(evaluator: Evaluator) -> str:
     return f"def evaluate({', '.join(_handed_on(evaluator)[0])}):"
 
 
-def row_call(evaluator: Evaluator, values: Mapping[str, str] | None = None) -> str:
+def row_call(evaluator: Evaluator, values: Mapping[str, str]) -> str:
     """Return the call in the line."""
-    given = [f"{keyword}{(values or {}).get(name, name)}" for keyword, name in _handed_on(evaluator)[1]]
+    given = [f"{keyword}{values.get(name, name)}" for keyword, name in _handed_on(evaluator)[1]]
     return f"{call_name(parse(evaluator.source, evaluator.name).body, evaluator.called)}({', '.join(given)})"
 
 

@@ -14,7 +14,7 @@ _LACKS = re.compile(
 )
 
 
-def value_words(error: ScriptError, evaluator: Evaluator, hint: str | None = None) -> str | None:
+def value_words(error: ScriptError, evaluator: Evaluator, hint: str | None) -> str | None:
     """Return the hint, after which parameter a script asked for what its value has not, and what that is."""
     told = _LACKS.search(error.message) if error.type in ("AttributeError", "TypeError") else None
     lines = [line for line in error.traceback.splitlines() if line[:1] == " " and 'File "' not in line]

@@ -171,10 +171,10 @@ def methods_of(script: TypeScriptModule, node: Node) -> list[str]:
     return [key for key, _, static in _methods(script, node) if not static]
 
 
-def class_of(script: TypeScriptModule, node: Node, inner: dict[str, Node] | None = None) -> Node | None:
+def class_of(script: TypeScriptModule, node: Node, inner: dict[str, Node]) -> Node | None:
     """Return the script's class of which `new …` makes an instance."""
     kind = node.child_by_field_name("constructor")
-    found = None if kind is None else _resolved(script, kind, inner or {})
+    found = None if kind is None else _resolved(script, kind, inner)
     return found if found is not None and found.type in CLASSES else None
 
 

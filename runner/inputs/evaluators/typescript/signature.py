@@ -145,7 +145,7 @@ class _Formal(NamedTuple):
 
 
 def parameters_of(
-    script: TypeScriptModule, function: Node, where: str, name: str, annotation: Node | None = None
+    script: TypeScriptModule, function: Node, where: str, name: str, annotation: Node | None
 ) -> tuple[tuple[Parameter, ...], bool]:
     """Return the parameters of the function `name`, and whether it takes any. Raises EvaluatorError."""
     found = _parameters(script, function, where, name, annotation)

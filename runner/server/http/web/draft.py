@@ -123,13 +123,13 @@ def draft_of(version: EvaluatorVersion, **more: Any) -> Draft:
     return replace(draft, dialect=version.asked_dialect or "", entry=version.asked_entry or "")
 
 
-def of_template(name: str, language: Language | None = None) -> Draft:
+def of_template(name: str) -> Draft:
     """Return a draft to begin with: a template with the rows of its demo, or the starter. Raises ServiceError."""
     if not name:
         source, _ = templates.starter("python")
         return Draft(name="my-evaluator", source=source, rows=_lines(_STARTER_ROWS))
     try:
-        chosen = language or templates.languages(name)[0]
+        chosen = templates.languages(name)[0]
         source, demo = templates.source(name, chosen), templates.demo(name, chosen)
     except KeyError:
         raise ServiceError("not-found", f"there is no template {printable(name, 60)!r}; home lists them") from None

@@ -172,7 +172,7 @@ def test_no_source_brings_the_parser_down(name: str) -> None:
         [sys.executable, "-c", program],
         input=source.encode(),
         capture_output=True,
-        timeout=30,
+        timeout=120,
         cwd=Path(__file__).parents[2],
     )
     assert ran.returncode == 0, ran.stderr[-300:]

@@ -360,11 +360,15 @@ def _judged(request: RunRequest, evaluator: Evaluator, where: str, worked: bool)
         judges = recorded_judges(str(record))
     if asks:
         refuse_unanswered(judges, where)
-    if judges is not None and request.on is not None:
-        raise UnsupportedConfigError(
-            Message("judges are asked from this machine only so far; leave ", Setting("on"), " out")
-        )
     door = needs_door(evaluator, judges)
+    if door and request.on is not None:
+        raise UnsupportedConfigError(
+            Message(
+                "a script's own client, such as an SDK, has no way to a judge from a cluster: ask by "
+                "`from evalcell_judge import ask`, which works there, or leave ",
+                *(Setting("on"), " out"),
+            )
+        )
     if judges is not None and door:
         judges = judges.model_copy(update={"beside": True})
     return with_judges(request.sandbox, judges, evaluator, where), door

@@ -12,13 +12,14 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from sandboxes.cluster.files import HeldFolder, sweep
 from sandboxes.cluster.guardian import MARK, Guardian
 from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.host.env import hidden_variables
 from sandboxes.host.shield import finish
 
 ADDRESS = "RAY_ADDRESS"
@@ -87,8 +88,12 @@ class _Shared:
         self.users = 0
         """The connections that are open, if one of them made it; 0 if the program itself did, or nobody."""
 
-    def join(self, ray: Any, address: str | None, cpus: int) -> bool:
-        """Connect, or use what is there. Whether `leave` shall be called later."""
+    def join(self, ray: Any, address: str | None, cpus: int, keys: Iterable[str]) -> bool:
+        """
+        Connect, or use what is there. Whether `leave` shall be called later.
+
+        A cluster that is started here has not the variables of the `keys`.
+        """
         with self.lock:
             if self.users and address != self.address:
                 raise SandboxUnavailableError(
@@ -103,7 +108,8 @@ class _Shared:
                     )
                 return False
             if not self.users:
-                self._connect(ray, address, cpus)
+                with hidden_variables(keys):
+                    self._connect(ray, address, cpus)
                 self.address = address
             self.users += 1
             return True
@@ -166,8 +172,19 @@ _SHARED = _Shared()
 class Connection:
     """A connection to a cluster. A program that is connected already stays so; nothing of its is ended."""
 
-    def __init__(self, on: str, cpus: int) -> None:
-        """`cpus` are the processors of a cluster that is started here. Raises UnsupportedConfigError."""
+    def __init__(self, on: str, cpus: int, keys: Iterable[str] = ()) -> None:
+        """
+        Check the address.
+
+        Args:
+            on: The cluster.
+            cpus: The processors of one that is started here.
+            keys: The variables that it must not have.
+
+        Raises:
+            UnsupportedConfigError: It names none.
+        """
+        self._keys = (*keys,)
         self._address = address_of(on)
         self._cpus = cpus
         self._joined = False
@@ -188,7 +205,7 @@ class Connection:
             _keep_handler()
 
     def _join(self) -> None:
-        self._joined = _SHARED.join(self.ray, self._address, self._cpus)
+        self._joined = _SHARED.join(self.ray, self._address, self._cpus, self._keys)
 
     def _leave(self) -> None:
         if self._joined:

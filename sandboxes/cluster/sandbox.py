@@ -68,7 +68,9 @@ class ClusterSandbox(Sandbox):
         self.isolation, self.language = self._inner.isolation, self._inner.language
         self._on = on
         self._facts: dict[str, Any] = {}
-        self._connection = Connection(on, config.jobs or cores())
+        judges = config.judges
+        keys = () if judges is None else [secret.variable for secret in judges.secrets]
+        self._connection = Connection(on, config.jobs or cores(), keys)
         self._workers: Workers | None = None
 
     @property
@@ -110,7 +112,8 @@ class ClusterSandbox(Sandbox):
         if self._workers is None:
             return ""
         there = sum(member.alive for member in self._workers.members)
-        return f"{there} of {max(there, self._workers.places)} workers"
+        workers = f"{there} of {max(there, self._workers.places)} workers"
+        return f"{workers}; {judges}" if (judges := super().state) else workers
 
     @property
     def _places(self) -> int:
@@ -121,7 +124,9 @@ class ClusterSandbox(Sandbox):
         await self._connection.open()
         count = self.config.jobs or max(1, self._connection.cpus)
         self.progress(f"{self.name}: starting {count} worker{'s' * (count != 1)} on {self._on}")
-        self._workers = Workers(self._connection.ray, self.config, self.warn)
+        # Judges are asked from here alone: no worker has a key, a budget or a way to one.
+        theirs = self.config.model_copy(update={"judges": None, "isolation": self.isolation})
+        self._workers = Workers(self._connection.ray, theirs, self.warn)
         self._facts = await self._workers.open(count, files, variables)
 
     async def load(self, script: Script, limits: Limits) -> Program:

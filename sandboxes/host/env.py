@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import StringIO
 
 from sandboxes.errors import UnsupportedConfigError
@@ -12,6 +14,8 @@ from sandboxes.words.wording import Message, Setting
 
 LARGEST = 1 << 20
 """Most bytes of an env-file."""
+_LOCK = threading.Lock()
+_HIDDEN: dict[str, str] = {}
 
 
 def all_variables(env_file: str | None) -> dict[str, str]:
@@ -21,7 +25,24 @@ def all_variables(env_file: str | None) -> dict[str, str]:
     Raises:
         UnsupportedConfigError: For a file or line that cannot be read.
     """
-    return dict(os.environ) if env_file is None else {**os.environ, **file_variables(env_file)}
+    more = {} if env_file is None else file_variables(env_file)
+    with _LOCK:
+        return {**_HIDDEN, **os.environ, **more}
+
+
+@contextmanager
+def hidden_variables(names: Iterable[str]) -> Iterator[None]:
+    """Keep variables from the programs that are started meanwhile; `all_variables` has them all the same."""
+    with _LOCK:
+        hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
+        _HIDDEN.update(hidden)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            os.environ.update(hidden)
+            for name in hidden:
+                del _HIDDEN[name]
 
 
 def file_variables(env_file: str) -> dict[str, str]:

@@ -99,6 +99,8 @@ class Capabilities(Record):
     env: bool = False
     judges: bool = False
     """Whether clients in it reach judges at an address of their own; scripts can ask by `evalcell_judge` in all."""
+    judge_rounds: bool = False
+    """Whether clients of Python scripts can be answered in their own process, and ask judges between calls."""
     disk: bool = False
     """Whether it keeps a limit of what a script writes."""
     cpu: bool = False

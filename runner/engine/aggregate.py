@@ -12,6 +12,7 @@ from runner.core.types import Evaluator, ResultError
 from runner.engine.scoring.aggregate_rows import AggregateRows, GatherError
 from runner.engine.scoring.figures import Figures, InvalidFiguresError, figures_of
 from runner.engine.scoring.outcome import KINDS, error_text
+from runner.inputs.evaluators.judges import with_clients
 from runner.inputs.evaluators.program import aggregate_program
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox
 from sandboxes.errors import SandboxLostError
@@ -119,7 +120,8 @@ class Aggregation:
 
 async def _executed(evaluator: Evaluator, call: Call, sandbox: Sandbox, limits: Limits) -> Execution:
     """The one execution of the call. Raises SandboxLostError."""
-    program = await sandbox.load(aggregate_program(evaluator), limits)
+    script = with_clients(aggregate_program(evaluator), sandbox.config.judges, asks=False)
+    program = await sandbox.load(script, limits)
     try:
         if program.loaded.status != "ok":
             return program.loaded

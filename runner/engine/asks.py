@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from runner.core.types import Evaluator
 from runner.engine.program_wrapper import OuterProgram
-from runner.inputs.evaluators.judges import replies_name
+from runner.inputs.evaluators.judges import REPLIES, replies_name
 from sandboxes.base import Call, Execution, Limits, Program, Sandbox, ScriptError
 from sandboxes.errors import SandboxLostError
-from sandboxes.judges.asks import MOST_ROUNDS, AskError, answer, asks_of, request_of
+from sandboxes.judges.asks import MOST_ROUNDS, AskError, answer, asks_of, refusal, request_of
 from sandboxes.judges.broker import Broker, JudgeRefused
 
 _ENDLESS = f"evaluate asked judges in more than {MOST_ROUNDS} rounds in one row"
@@ -40,7 +40,7 @@ def most_runs(broker: Broker) -> int:
 
 def asking_program(evaluator: Evaluator, program: Program, broker: Broker, sandbox: Sandbox) -> Program:
     """Return the program of an evaluator that asks judges, with their answers."""
-    name = replies_name(evaluator)
+    name = REPLIES if broker.judges.rounds else replies_name(evaluator)
     return program if name is None else AskingProgram(program, broker, name, sandbox)
 
 
@@ -163,7 +163,10 @@ class AskingProgram(OuterProgram):
     async def _exchange(self, row: _Row, ask: dict[str, Any]) -> dict[str, Any]:
         judges = self._broker.judges
         request = request_of(ask, judges, *self.origins.get(row.id, ("", 1)))
-        return answer(ask, await self._broker.exchange(request), judges)
+        try:
+            return answer(ask, await self._broker.exchange(request), judges)
+        except JudgeRefused as refused:
+            return refusal(ask, refused)
 
 
 class _Row:

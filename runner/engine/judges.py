@@ -15,13 +15,15 @@ from runner.core.errors import InputError
 from runner.core.settings import JudgeSettings
 from runner.core.text import list_names, printable, read_bounded, suggestion
 from runner.core.types import Evaluator
-from runner.inputs.evaluators.judges import replies_name
+from runner.engine.batch_program import is_batched
+from runner.inputs.evaluators.judges import ASKING, replies_name
 from runner.inputs.evaluators.load import in_folder, split_entry
 from sandboxes.base import SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.judges.addresses import is_loopback, read_host
 from sandboxes.judges.asks import ANY
 from sandboxes.judges.grant import Host, JudgeBudget, Judges, Price, Role, Secret, Style
+from sandboxes.registry import find
 from sandboxes.words.wording import Message, Setting
 
 
@@ -306,6 +308,27 @@ def with_judges(config: SandboxConfig, judges: Judges | None, evaluator: Evaluat
     _refuse_inner_keys(config.env, judges)
     door = needs_door(evaluator, judges) or bool(evaluator.hosts)
     return config.model_copy(update={"judges": judges.model_copy(update={"door": door})})
+
+
+def with_rounds(config: SandboxConfig, evaluator: Evaluator, on_cluster: bool) -> SandboxConfig:
+    """
+    Return the config; where this machine serves the script's clients no address, they are answered in their process.
+
+    Raises:
+        UnsupportedConfigError: They cannot be: the script is no Python, or takes all rows of a batch at once.
+    """
+    able = find(config.backend).capabilities
+    if config.judges is None or (able.judges and not on_cluster):
+        return config
+    if evaluator.language != "python" or is_batched(evaluator):
+        here = ["leave ", Setting("on"), " out"] if on_cluster else ["choose ", Setting("sandbox.backend", "process")]
+        words = "a script that takes lists of rows has no way to a judge from another machine: "
+        if evaluator.language != "python":
+            words = "a TypeScript script's own client has no way to a judge from another machine: "
+            words += f"ask by {ASKING[evaluator.language]}, which works there, or "
+        raise UnsupportedConfigError(Message(words, *here))
+    judges = config.judges.model_copy(update={"door": False, "beside": False, "rounds": True})
+    return config.model_copy(update={"judges": judges})
 
 
 def _refuse_inner_keys(env: Iterable[str], judges: Judges) -> None:

@@ -10,6 +10,7 @@ from runner.core.types import Evaluator
 from runner.engine.aggregate import AbstainingProgram
 from runner.engine.batch_program import BatchedProgram, is_batched
 from runner.engine.subcalls import with_apart
+from runner.inputs.evaluators.judges import with_clients
 from runner.inputs.evaluators.program import program
 from sandboxes.base import Limits, Program, Sandbox
 from sandboxes.host.shield import finish
@@ -28,7 +29,7 @@ async def load_evaluator(
     """
     if not evaluator.evaluates:
         return AbstainingProgram()
-    loaded = await sandbox.load(program(evaluator), limits)
+    loaded = await sandbox.load(with_clients(program(evaluator), sandbox.config.judges), limits)
     if is_batched(evaluator):
         return BatchedProgram(loaded)
     whole = with_apart(evaluator, sandbox, loaded)

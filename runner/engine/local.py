@@ -86,7 +86,8 @@ async def score_grouped(
     refuse_unfit(evaluator, sandbox)
     refuse_limits(sandbox.name, sandbox.capabilities, limits)
 
-    door, broker = broker, None if replies_name(evaluator) is None or is_batched(evaluator) else broker
+    asks = broker is not None and (broker.judges.rounds or replies_name(evaluator) is not None)
+    door, broker = broker, broker if asks and not is_batched(evaluator) else None
     loading = Loading(partial(load_evaluator, evaluator, sandbox, limits, broker), open)
     try:
         if source is None:

@@ -44,7 +44,6 @@ from sandboxes.base import Sandbox, SandboxConfig
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.groups import one_by_one
 from sandboxes.registry import create
-from sandboxes.words.wording import Message, Setting
 
 Path: TypeAlias = str | os.PathLike[str]
 Rows: TypeAlias = Iterable[Mapping[str, Any]]
@@ -320,6 +319,10 @@ def prepare(
         lock=lock,
         door=door,
     )
+    if door:
+        from runner.engine.judges import with_rounds  # here: few ask
+
+        choice = choice._replace(config=with_rounds(choice.config, evaluator, request.on is not None))
     refuse_training(evaluator, _where(named, evaluator), choice.config.network or bool(choice.config.files))
     if request.on is None:
         sandbox = create(choice.config)
@@ -361,14 +364,6 @@ def _judged(request: RunRequest, evaluator: Evaluator, where: str, worked: bool)
     if asks:
         refuse_unanswered(judges, where)
     door = needs_door(evaluator, judges)
-    if door and request.on is not None:
-        raise UnsupportedConfigError(
-            Message(
-                "a script's own client, such as an SDK, has no way to a judge from a cluster: ask by "
-                "`from evalcell_judge import ask`, which works there, or leave ",
-                *(Setting("on"), " out"),
-            )
-        )
     if judges is not None and door:
         judges = judges.model_copy(update={"beside": True})
     return with_judges(request.sandbox, judges, evaluator, where), door

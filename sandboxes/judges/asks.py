@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from sandboxes.judges.exchange import JudgeReply, JudgeRequest
-from sandboxes.judges.grant import Judges, Role
+from sandboxes.judges.exchange import JudgeRefused, JudgeReply, JudgeRequest
+from sandboxes.judges.grant import PORT, Judges, Role
 
 MOST_ASKS = 64
 """Asks of one round of a row."""
@@ -19,6 +20,7 @@ _OWN = ("role", "prompt", "messages", "schema", "model")
 _CLOSED = ("stream", "n", "stream_options")
 _MAX_TOKENS = 1024
 """Of Anthropic's messages, which want a number; a script may name another."""
+_HEAD_CHARACTERS = 64 << 10
 _WORDS = 300
 _TYPES = ("string", "number", "integer", "boolean", "array", "object")
 
@@ -56,6 +58,8 @@ def request_of(ask: Mapping[str, Any], judges: Judges, row: str, repeat: int) ->
     Raises:
         AskError: Nobody grants its role, or it cannot be sent.
     """
+    if judges.rounds:
+        return _client_request(ask, judges, row, repeat)
     role = _role(ask.get("role", ANY), judges)
     body = {name: ask[name] for name in ask if name not in _OWN}
     if refused := [name for name in _CLOSED if name in body]:
@@ -185,6 +189,47 @@ def _cut(value: Any, most: int = _WORDS) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def _client_request(ask: Mapping[str, Any], judges: Judges, row: str, repeat: int) -> JudgeRequest:
+    """The request of a script's client, as `guest.judges.clients` says it; `Broker.exchange` checks what is in it."""
+    try:
+        (port, line, text), headers = ask["http"], [(name, value) for name, value in ask["headers"]]
+        body = text.encode() if isinstance(text, str) else base64.b64decode(text["base64"], validate=True)
+        method, target = line.split(" ")
+        path, _, query = target.partition("?")
+        plain = all(isinstance(one, str) for pair in headers for one in pair) and len(str(headers)) <= _HEAD_CHARACTERS
+        if type(port) is not int or not 0 <= port - PORT < len(judges.hosts) or not plain:
+            raise ValueError
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise AskError("what a client of the script asked is no request; the script changed it on its way") from None
+    return JudgeRequest(judges.hosts[port - PORT].name, method, path, query, tuple(headers), body, row, repeat)
+
+
+def refusal(ask: Mapping[str, Any], refused: JudgeRefused) -> dict[str, Any]:
+    """
+    Return what a client is answered in place of a request that may not be sent.
+
+    Raises:
+        JudgeRefused: It is another reason, or no client asks.
+    """
+    from sandboxes.judges.door import failure_response  # here: most scripts ask by `evalcell_judge`
+
+    if refused.lost or "http" not in ask:
+        raise refused
+    return _client_answer(ask, failure_response(refused), None)
+
+
+def _client_answer(ask: Mapping[str, Any], data: bytes, usage: dict[str, int] | None) -> dict[str, Any]:
+    try:
+        text, coded = data.decode(), False
+    except UnicodeDecodeError:
+        text, coded = base64.b64encode(data).decode(), True
+    return {"ask": {"http": ask["http"]}, "text": text, "base64": coded, "usage": usage}
+
+
 def answer(ask: Mapping[str, Any], reply: JudgeReply, judges: Judges) -> dict[str, Any]:
     """Return what a script is given for an ask. Raises AskError as `text_of`."""
+    if judges.rounds:
+        from sandboxes.judges.door import response
+
+        return _client_answer(ask, response(reply), reply.usage)
     return {"ask": ask, "text": text_of(reply, style_of(ask, judges)), "usage": reply.usage}

@@ -51,7 +51,7 @@ _SIZE = re.compile(rb"([0-9a-fA-F]{1,7})\r\n")
 _ONCE = ("host", "content-length", "transfer-encoding", "content-type", "authorization")
 
 
-_WARM = JudgeReply(
+WARM = JudgeReply(
     200,
     (("content-type", "application/json"),),
     json.dumps(
@@ -238,7 +238,7 @@ class Door:
                         await _write(writer, _failure(e.status, "request", str(e)), close=True)
                         return
                     if parts.path.startswith(PATH):
-                        await _write(writer, _whole(_WARM))
+                        await _write(writer, response(WARM))
                         continue
                     callers = callers or await self._who(writer, time.monotonic())
                     calls = [call for caller in callers for call in caller.calls]
@@ -308,14 +308,14 @@ class Door:
                         await _write(writer, b"%x\r\n%b\r\n" % (len(part), part) if part else b"")
                     else:
                         end()
-                        await _write(writer, b"0\r\n\r\n" if streamed else _whole(part))
+                        await _write(writer, b"0\r\n\r\n" if streamed else response(part))
         except JudgeRefused as e:
             if e.lost:
                 self._broker.lost |= dict.fromkeys(calls, e.reason)
             end()
             if streamed:  # cut, so that no client takes it for whole
                 raise EOFError from None
-            await _write(writer, _failure(_STATUS.get(e.why, 400), e.why, e.reason))
+            await _write(writer, failure_response(e))
 
 
 class _Protocol(asyncio.StreamReaderProtocol):
@@ -441,15 +441,21 @@ def _head(status: int, headers: Sequence[tuple[str, str]]) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("ascii", "replace")
 
 
-def _whole(reply: JudgeReply) -> bytes:
+def response(reply: JudgeReply) -> bytes:
+    """Return a whole reply as a client reads it."""
     headers = [*reply.headers, ("content-length", str(len(reply.body)))]
     if reply.status >= 300:
         headers.append(("x-should-retry", "false"))
     return _head(reply.status, headers) + reply.body
 
 
+def failure_response(refused: JudgeRefused) -> bytes:
+    """Return what a client is answered where there is no reply."""
+    return _failure(_STATUS.get(refused.why, 400), refused.why, refused.reason)
+
+
 def _failure(status: int, why: str, reason: str) -> bytes:
     """A failure in the form that clients of OpenAI and Anthropic read, which they do not try again."""
     error = {"message": f"evalcell: {reason}", "type": f"evalcell_{why}", "code": why}
     body = json.dumps({"type": "error", "error": error}).encode()
-    return _whole(JudgeReply(status, (("content-type", "application/json"),), body))
+    return response(JudgeReply(status, (("content-type", "application/json"),), body))

@@ -95,6 +95,8 @@ class Judges(Record):
     """Whether the run was interrupted: then its budget has what the record says that it used."""
     beside: bool = False
     """Whether the script's own clients ask, so that calls wait in the box: as many as `in_flight` run beside others."""
+    rounds: bool = False
+    """Whether the script's own clients are answered in its own process, and what they ask is sent between calls."""
     roles: dict[str, Role] = Field(default_factory=dict)
     """By the names that scripts call them; `judge` is that of a judge without a name."""
 

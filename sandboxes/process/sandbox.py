@@ -54,6 +54,7 @@ class ProcessSandbox(BoxedSandbox[PythonBox]):
         network=True,
         env=True,
         judges=True,
+        judge_rounds=True,
         disk=True,
         cpu=True,
         enforced=(

@@ -43,6 +43,7 @@ class RemoteSandbox(Sandbox):
         files=True,
         network=True,
         env=True,
+        judge_rounds=True,
         elsewhere=True,
         enforced=("timeout", "memory", "output", "result size", "no network", "the machine's life"),
     )

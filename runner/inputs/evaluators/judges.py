@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.evaluator_files import CODE
 from sandboxes.base import Script
+from sandboxes.judges.grant import PORT, Judges
 
 MODULE = "evalcell_judge"
 """What a script imports to ask."""
+ASKING = {"python": f"`from {MODULE} import ask`", "typescript": f'`import {{ ask }} from "{MODULE}"`'}
+"""How a script begins to ask, by its language."""
 PLAIN = "replies"
 """The parameter of a function that returns its asks itself, and is given what came of them."""
 REPLIES = "evalcell_replies"
@@ -92,6 +95,27 @@ def with_asks(script: Script, evaluator: Evaluator, asks: bool) -> Script:
     start = f"import {{ asking as evalcell$asking }} from {json.dumps(MODULE)};"
     end = f"export const {_ENTRY} = evalcell$asking(() => import(import.meta.url), {name}, {known});"
     return Script(f"{script.source}\n;{start}{end}\n", "typescript", _ENTRY, author)
+
+
+def with_clients(script: Script, judges: Judges | None, asks: bool = True) -> Script:
+    """
+    Return what is loaded of a program whose own clients ask in `rounds`; any other is as it was.
+
+    Args:
+        script: The program.
+        judges: What is granted.
+        asks: Whether anybody answers.
+    """
+    if judges is None or not judges.rounds:
+        return script
+    from runner.inputs.evaluators.foreign.guest import python_program  # here: few scripts ask
+    from sandboxes.judges.door import WARM, response
+
+    ports = [PORT + at for at in range(len(judges.hosts))]
+    given = {"variables": judges.box_variables(), "ports": ports, "answer": response(WARM).decode(), "asks": asks}
+    parts = ("python/warm_clients", "judges/judge")
+    source = python_program("judges/clients", script.entrypoint, script.source, *parts, **given)
+    return script._replace(source=source, author=script.source if script.author is None else script.author)
 
 
 def with_module(source: str, files: Mapping[str, str]) -> tuple[str, dict[str, str]]:

@@ -14,6 +14,7 @@ from runner.core.types import Evaluator
 from runner.inputs.evaluators.dialect import DIALECTS
 from runner.inputs.evaluators.evaluator_files import may_import, own_modules
 from runner.inputs.evaluators.header import header_block
+from runner.inputs.evaluators.judges import ASKING
 from runner.inputs.evaluators.load import HowRead, parse_evaluator, read_evaluator, split_entry
 from runner.inputs.evaluators.python.beside import loaded_modules, refuse_strangers
 from runner.inputs.evaluators.requirements import plain, refuse_lacking
@@ -179,7 +180,7 @@ def choose(
             raise UnsupportedConfigError(_other_language(evaluator, wants, backend))
         if declared and not can.packages:
             raise UnsupportedConfigError(_no_packages(evaluator, declared, backend))
-        if door and not can.judges:
+        if door and not (can.judges or (can.judge_rounds and evaluator.language == "python")):
             raise UnsupportedConfigError(_no_door(evaluator, wants, backend))
     elif not wants and (module := _native_module(evaluator)) and "process" in _able(evaluator, wants):
         backend, reason = "process", f"imports {module}"
@@ -320,7 +321,7 @@ def _no_door(evaluator: Evaluator, wants: _Wants, backend: str) -> str:
     step = f"choose {Setting('sandbox.backend', able[0])}, or ask" if able else "ask"
     return (
         f"in the {backend} sandbox a script's own client, such as an SDK, has no way to a judge: {step} by "
-        "`from evalcell_judge import ask`, which all sandboxes have"
+        f"{ASKING[evaluator.language]}, which all sandboxes have"
     )
 
 

@@ -122,7 +122,7 @@ def repeat_request(prepared: PreparedRun) -> str:
 
 def judges_of(judges: Judges) -> dict[str, Any]:
     """Return what a manifest says of what was granted; of keys, the names of their variables."""
-    inner = {"env_file", "hosts", "beside", "door", "goes_on", "remembers", "shared"}
+    inner = {"env_file", "hosts", "beside", "door", "goes_on", "remembers", "rounds", "shared"}
     granted = judges.model_dump(mode="json", exclude=inner)
     return {"hosts": [host.name for host in judges.hosts], **granted}
 

@@ -61,7 +61,7 @@ def _between(text: str, ends: str) -> str:
     return text[max(0, text.find(ends[0])) : text.rfind(ends[1]) + 1]
 
 
-class _Round:
+class Round:
     """One call: the replies that it was given, and what it asks beyond them."""
 
     def __init__(self, replies: list[dict[str, Any]]) -> None:
@@ -70,13 +70,14 @@ class _Round:
             self.waiting.setdefault(_key(one["ask"]), []).append(one)
         self.asks: list[dict[str, Any]] = []
         self.ended = self.watched = False
+        self.listener: Any = None
+        """What clients are connected to, where they ask."""
 
-    def reply(self, ask: dict[str, Any]) -> JudgeAnswer | None:
+    def take(self, ask: dict[str, Any]) -> dict[str, Any] | None:
         """Return the reply, or None, and the ask is one of the next round."""
         found = self.waiting.get(_key(ask))
         if found:
-            one = found.pop(0)
-            return JudgeAnswer(one["text"], one["usage"])
+            return found.pop(0)
         if not self.ended:
             self.asks.append(ask)
         return None
@@ -88,7 +89,7 @@ class _Round:
         return {"ask": self.asks} if self.asks else value
 
 
-_round: _Round | None = None
+_round: Round | None = None
 
 
 def ask(role: str = "judge", prompt: Any = None, **body: Any) -> JudgeAnswer:
@@ -99,16 +100,16 @@ def ask(role: str = "judge", prompt: Any = None, **body: Any) -> JudgeAnswer:
     the prompt of the judge that answers for all. The rest is of the request: `temperature=0`, or
     `schema={"score": "number"}` for a reply that is JSON.
     """
-    reply = _of_call().reply(_request(role, prompt, body))
+    reply = round_of_call().take(_request(role, prompt, body))
     if reply is None:
         raise AskSignal
-    return reply
+    return JudgeAnswer(reply["text"], reply["usage"])
 
 
 async def aask(role: str = "judge", prompt: Any = None, **body: Any) -> JudgeAnswer:
     """Ask a judge, as `ask` does, while other tasks go on: all that they ask meanwhile is asked at once."""
-    own = _of_call()
-    reply = own.reply(_request(role, prompt, body))
+    own = round_of_call()
+    reply = own.take(_request(role, prompt, body))
     if reply is None:
         import asyncio
 
@@ -118,16 +119,17 @@ async def aask(role: str = "judge", prompt: Any = None, **body: Any) -> JudgeAns
             loop.call_soon(_end_once_idle, loop, own)
         await loop.create_future()
         raise AskSignal
-    return reply
+    return JudgeAnswer(reply["text"], reply["usage"])
 
 
-def _of_call() -> _Round:
+def round_of_call() -> Round:
+    """Return that of the call that goes on. Raises RuntimeError if none does."""
     if _round is None:
         raise RuntimeError(_NOBODY)
     return _round
 
 
-def _end_once_idle(loop: Any, own: _Round, rounds: int = 0) -> None:
+def _end_once_idle(loop: Any, own: Round, rounds: int = 0) -> None:
     """End the call when every task waits; a loop of another kind, which does not say so, gets some rounds."""
     if getattr(loop, "_ready", rounds < 8):
         loop.call_soon(_end_once_idle, loop, own, rounds + 1)
@@ -144,26 +146,34 @@ def _request(role: str, prompt: Any, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _key(ask: dict[str, Any]) -> str:
-    return json.dumps(ask, sort_keys=True)
+    return json.dumps(ask.get("http", ask), sort_keys=True)
 
 
 def wrap(source: str, entry: str, asks: bool = True) -> Callable[..., Any]:
     """Load the script, and return its function: called again with each reply, or without any judge."""
     sys.modules["evalcell_judge"] = sys.modules[__name__]
     function = find_function(load(source), entry)
-    if not asks:
-        return function
+    return asking(function) if asks else function
+
+
+def asking(function: Callable[..., Any], listen: Callable[[Round], Any] | None = None) -> Callable[..., Any]:
+    """Return what is called with the replies so far; `listen` gives what clients of a call are connected to."""
     if is_async(function):
         import asyncio  # noqa: F401  (once here, rather than in every call)
 
     def call(*positional: Any, **row: Any) -> Any:
         global _round
-        _round = own = _Round(row.pop(REPLIES, []))
+        _round = own = Round(row.pop(REPLIES, []))
         value = None
         try:
-            value = function(*positional, **row)
-            if hasattr(type(value), "__await__"):
-                value = _awaited(value)
+            own.listener = listen(own) if listen else None
+            try:
+                value = function(*positional, **row)
+                if hasattr(type(value), "__await__"):
+                    value = _awaited(value)
+            finally:
+                if own.listener is not None:
+                    own.listener.close()
         except MemoryError:
             raise
         except (AskSignal, Exception):  # what became of the end of the call in the script's hands

@@ -276,7 +276,7 @@ def _with_kernel(made: Plan, setup: BoxSetup, *, metadata: bool, abi: int | None
     )
     if setup.beside:  # what such a run is refused, too
         made.boot["beside"] = filter(metadata=True).hex() if made.boot["tmp"] else ""
-        made.boot["rows"] = [ROWS, setup.beside] if made.boot["tmp"] else None
+        made.boot["rows"] = [ROWS, setup.beside] if made.boot["tmp"] and made.boot["scope"] else None
     return replace(made, program=filter(metadata=metadata))
 
 

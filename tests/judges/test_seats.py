@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sandboxes import Call, Execution, Limits
+from sandboxes.boxes import landlock
 from sandboxes.boxes.launch import Tier
 from sandboxes.errors import SandboxLostError
 from tests.judges.test_door import ASKING, box_grant, opened
@@ -204,6 +205,13 @@ async def test_each_has_a_folder_of_its_own(judge: Any) -> None:
             assert len({own for own, *_ in found}) == 3
             assert [one[1:] for one in found] == [[[], 8 << 20, ["PermissionError"]]] * 3
         assert len([box for box in sandbox._boxes if box.alive]) == 1
+
+
+async def test_an_older_kernel_has_neither_seats_nor_their_folders(judge: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landlock, "has_scopes", lambda: False)
+    async with opened(box_grant(judge, beside=True), ASKING + BESIDE, "A") as (sandbox, program):
+        assert (sandbox.seats, (await together(program, {}))[0].value) == (0, 1)
+        assert {box._plan.boot["rows"] for box in sandbox._boxes} == {None}  # whose rules it would refuse
 
 
 async def test_nobody_takes_the_connections_of_others(judge: Any, tier: Tier) -> None:

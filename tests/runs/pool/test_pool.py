@@ -67,7 +67,7 @@ def test_the_callers_faults_come_back_as_they_are() -> None:
 def test_a_request_is_remembered_only_if_it_is_small() -> None:
     small, large = (
         dry_run(EQUAL, literals={"reference": "x" * length}).request.model_dump_json().encode()
-        for length in (9, 40_000)
+        for length in (9, 100_000)
     )
     assert prepared_of(small) is prepared_of(small)
     assert prepared_of(large) is not prepared_of(large)

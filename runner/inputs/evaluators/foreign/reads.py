@@ -131,7 +131,7 @@ def object_keys(evaluator: Evaluator, parameter: str, names: Sequence[str]) -> l
 
 def reached_nodes(tree: ast.Module, entry: str) -> Iterator[ast.AST]:
     """Yield what stands in the function or class that is called, and in those of the script that it names; else all."""
-    for node in reach(tree, entry) or [tree]:
+    for node in reach(tree.body, entry) or [tree]:
         yield from ast.walk(node)
 
 

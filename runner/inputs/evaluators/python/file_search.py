@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.core.types import Evaluator
 from runner.inputs.evaluators.entrypoint import NAME
+from runner.inputs.evaluators.python.signature import FunctionNode, reach
 from sandboxes.words.wording import Setting
 
 if TYPE_CHECKING:
@@ -78,19 +79,11 @@ def _caught(node: ast.Try) -> Iterator[ast.AST]:
 
 
 def _run(module: ScriptModule, called: str) -> Iterator[ast.AST]:
-    """What is run for a row: the script's own statements, and the functions that the called one reaches."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    left: list[ast.AST] = [one for one in module.body if not isinstance(one, kinds) and not _is_main(one)]
-    names = {called.partition(".")[0]}
-    known: set[str] = set()
-    while left or names - known:
-        for name in names - known:
-            known.add(name)
-            left += [one for one in [module.names.get(name)] if isinstance(one, kinds)]
-        for node in ast.walk(left.pop()) if left else ():
-            if isinstance(node, ast.Name):
-                names.add(node.id)
-            yield node
+    """What is run for a row: the script's own statements, and what they and the called function reach."""
+    own = [one for one in module.body if not isinstance(one, FunctionNode | ast.ClassDef) and not _is_main(one)]
+    used = (inner.id for one in own for inner in ast.walk(one) if isinstance(inner, ast.Name))
+    for node in (*own, *reach(module.body, called, *used)):
+        yield from ast.walk(node)
 
 
 def _is_main(node: ast.stmt) -> bool:

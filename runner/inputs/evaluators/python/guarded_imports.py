@@ -76,7 +76,7 @@ def guarded_notes(evaluator: Evaluator, packages: Sequence[str]) -> list[str]:
     missing = [*missing_guarded(evaluator, packages)]
     if not missing:
         return []
-    nodes = reach(parse(evaluator.source, evaluator.name), evaluator.entry or evaluator.called)
+    nodes = reach(parse(evaluator.source, evaluator.name).body, evaluator.entry or evaluator.called)
     reached = [inner for node in nodes for inner in ast.walk(node)]
     read = {one.id for one in reached if isinstance(one, ast.Name)}
     brought = {one for node in reached if isinstance(node, ast.Import | ast.ImportFrom) for one in _modules(node)}

@@ -193,10 +193,13 @@ def definitions(body: list[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
                 left.extend(reversed([inner for block in blocks for inner in block]))
 
 
-def reach(tree: ast.Module, called: str) -> list[ast.AST]:
-    """Return what the function that is called reaches, itself among it: functions, classes and what else has a name."""
-    names = names_of(tree.body)
-    found, left = dict[str, ast.AST](), [called.partition(".")[0]]
+def reach(body: list[ast.stmt], *called: str) -> list[ast.AST]:
+    """
+    Return what functions of a script reach that are called, these among it: functions, classes and what else has a
+    name.
+    """
+    names = names_of(body)
+    found, left = dict[str, ast.AST](), [one.partition(".")[0] for one in called]
     while left:
         if (name := left.pop()) in names and name not in found:
             found[name] = names[name]

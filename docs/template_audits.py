@@ -18,6 +18,7 @@ from runner.inputs.evaluators.judges import imports_judge
 from runner.inputs.evaluators.resolve import find_evaluator
 from runner.results.notebook.waiting import wait
 from runner.runs.audit.audit import EvaluatorAudit
+from runner.runs.audit.checks import SEES
 from runner.runs.audit.types import Audit, AuditOptions
 from sandboxes.base import SandboxConfig
 
@@ -46,8 +47,9 @@ def audit_template(name: str, mutants: int = 0) -> Audit:
 
 def listed(audit: Audit) -> Listed:
     """Return what an audit lists and judges not."""
+    known = [SEES[check.id] for check in audit.checks if check.status == "allowed" and check.id in SEES]
     return {
-        "does not see": [check.words for check in audit.blind],
+        "does not see": [*known, *(check.words for check in audit.blind)],
         "treats as different": [check.words for check in audit.strict],
     }
 
@@ -67,8 +69,11 @@ def main(names: list[str]) -> None:
         except InputError as error:
             print(f"{name}: {error}", file=sys.stderr)
             audit = None
-        if audit is not None and (audit.findings or audit.no_verdict):
-            sys.exit(f"{name}: {[check.id for check in audit.findings]} {audit.no_verdict or ''}")
+        if audit is not None and audit.findings:
+            sys.exit(f"{name}: {[check.id for check in audit.findings]}")
+        if audit is not None and audit.no_verdict:
+            print(f"{name}: {audit.no_verdict}", file=sys.stderr)
+            audit = None
         found[name] = {} if audit is None else listed(audit)
         FILE.write_text(json.dumps(dict(sorted(found.items())), indent=1, ensure_ascii=False) + "\n", "utf-8")
 

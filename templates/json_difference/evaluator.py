@@ -21,6 +21,9 @@
 # default = "fence"
 # choices = ["whole", "fence", "first", "last"]
 # description = "What of a text is read as JSON: all of it, its only Markdown fence, its first or last object or array."
+#
+# [tool.evalcell.audit]
+# allow = ["sees.element_missing", "sees.element_extra"]  # arrays count as far as both go
 # ///
 """
 How similar a JSON document is to the reference, from 0 to 1: numbers and texts may be close, and keys have weights.

@@ -11,8 +11,9 @@ import pytest
 
 from runner import Audit, InputError, audit
 from runner.core.types import Outcome, Result
+from runner.runs.audit.answers import Answer, Marks, is_empty
 from runner.runs.audit.checks import ALL, PlantResult, PlantScores, read_scores
-from runner.runs.audit.plants import Plant, is_empty, plants
+from runner.runs.audit.plants import Peers, Plant, PlantRow, plants
 from tests.cli.commands import evalcell, write_rows
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -200,17 +201,20 @@ def test_nothing_is_planted_beside_an_empty_reference(reference: Any) -> None:
 
 def test_a_planted_wrong_answer_is_never_the_right_one() -> None:
     for reference in ("18", "A: 1,040", "true", '{"a": [1, "x", true]}', {"a": 1}, ["b"], "null", ":", "unrelated"):
-        for plant in plants(reference, "out", "other 5", "What is it?", random.Random(1)):
+        own, other = (
+            PlantRow(id, one, "out", "What is it?", Answer(one)) for id, one in (("a", reference), ("b", "other 5"))
+        )
+        for plant in plants(own, Peers([own, other], random.Random(1)), random.Random(1)):
             if plant.check.startswith(("wrong", "changed")):
                 assert plant.output != reference, plant
 
 
-def test_references_that_are_no_answers_are_refused(tmp_path: Path) -> None:
+def test_references_that_are_no_answers_need_outputs_with_full_marks(tmp_path: Path) -> None:
     given = [{"output": f"def f(): return {n}", "reference": {"test": f"assert f() == {n}"}} for n in range(4)]
-    with pytest.raises(InputError, match="the references of all 4 rows are lists or objects, and no output is one"):
-        audit(script(tmp_path, SAME), given)
-    fenced = [{**row, "output": '```json\n{"test": ""}\n```'} for row in given]
-    assert audit(script(tmp_path, "    return float(str(reference) == str(output))\n"), fenced).rows == 4
+    found = audit(script(tmp_path, "    return 0.0\n", CONFIG), given)
+    assert (
+        found.no_verdict == "the references are no answers, and fewer than two outputs of the dataset have full marks"
+    )
 
 
 def test_damage_is_compared_row_by_row_where_a_step_has_no_score() -> None:
@@ -224,7 +228,7 @@ def test_damage_is_compared_row_by_row_where_a_step_has_no_score() -> None:
             for row, steps in every.items()
             for check, score in steps.items()
         ),
-        None,
+        Marks(None),
     )
     (damage,) = (check for check in read_scores(scores) if check.id == "damage")
     assert (damage.status, damage.rows) == ("clear", 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from runner.core.errors import ExamplesError, InputError, PathError
 from runner.core.settings import JudgeSettings
@@ -21,9 +21,24 @@ from runner.inputs.evaluators.column import BY_NAME, Column, Source, parse_sourc
 from runner.inputs.evaluators.header import AuditClaims, read_header
 from runner.inputs.evaluators.judges import imports_judge
 from runner.inputs.evaluators.mapping import Binding
+from runner.runs.audit.answers import (
+    AS_IS,
+    IN_FENCE,
+    JSON,
+    Answer,
+    AnswerAttempt,
+    AnswerChoice,
+    candidates,
+    is_empty,
+    parse_tree,
+    says_nothing,
+    shape_of,
+)
 from runner.runs.audit.checks import (
     ALL,
     ALONE,
+    LESS,
+    MORE,
     NO_SCORE,
     SAME,
     SEES,
@@ -38,7 +53,7 @@ from runner.runs.audit.cost import foresee_usage, refuse_spending
 from runner.runs.audit.gates import judge_gates, parse_gates
 from runner.runs.audit.mutants.run import MUTANTS, MutantTrial, RowResult, choose_rows, result_words, same_result
 from runner.runs.audit.people import LabelledRow, compare_people
-from runner.runs.audit.plants import Plant, is_empty, parse_tree, plain, plants, strip_fence
+from runner.runs.audit.plants import Peers, Plant, PlantRow, plants
 from runner.runs.audit.types import Agreement, Audit, AuditOptions, Check, MutantScore
 from runner.runs.examples.load import Example, find_examples, read_examples
 from runner.runs.store_references import prepare
@@ -62,6 +77,16 @@ _AGAIN = (
 _NOT_JUDGED = 0.2
 """The share of rows that may fail whose output is like a right one; with more, nothing is proven."""
 _WORDS = ("reference", "expected", "Expected", "ground_truth", "target")
+_UNLIKELY = ("wrong.", "same.", "candidate", "form")
+CANDIDATE, IN_FORM = "candidate", "form"
+"""What may be a right answer, as it is and in a form that the grader may want."""
+NO_ANSWER = "the references are no answers, and fewer than two outputs of the dataset have full marks"
+NO_LABEL = (
+    "it gives labels alone, and right answers have not one of their own; declare in its header what they are worth: "
+    'output = {kind = "categorical", labels = {good = 1, bad = 0}}'
+)
+PlantedRow: TypeAlias = tuple[str, Plant, Case]
+"""The id of a row of the dataset, what was planted in it, and the row with it."""
 _PART = 3
 """One of so many planted rows is scored again, and once more backwards in one process."""
 
@@ -131,11 +156,16 @@ class EvaluatorAudit:
         self._data = [*islice(data or (), self._limit)] if one_pass else data
         self._labelled = 0
         self._cases, self._of = self._sample(options.sample or few)
-        self._planted = self._plant()
-        self._changed = self._change_others()
+        self._tried = self._try_answers()
+        likely = [next(iter(some), None) for some in self._candidates]
+        self._planted = [*self._tried, *self._plant(likely)]
+        """What is planted if references are right answers; in the end, what was."""
+        self._changed = list[PlantedRow]()
+        self._no_answer = ""
         self._done = 0
         self._trial, self._mutants = self._with_mutants(mutants, examples)
-        self._passes: dict[str, PlantScores] = {}
+        self._passes: dict[str, list[PlantResult]] = {}
+        """The results of all passes but the first."""
         self._people: Agreement | None = None
         self._foreseen: ModelUsage | None = None
         self._judges: JudgeUsage | None = None
@@ -147,9 +177,9 @@ class EvaluatorAudit:
 
     @property
     def calls(self) -> int:
-        """How many calls the audit makes."""
-        again = 0 if self._asks else 2 * len(self._planted[::_PART])
-        return len(self._planted) + again + len(self._changed) + self._labelled
+        """How many calls the audit makes, if the references are right answers."""
+        again = 0 if self._asks else 2 * -(-len(self._planted) // _PART)
+        return len(self._planted) + again + self._labelled + sum(bool(self._others(case)) for case in self._cases)
 
     @property
     def asks(self) -> bool:
@@ -195,7 +225,7 @@ class EvaluatorAudit:
             for case in cases:
                 of += 1
                 self._labelled += self._label(case)[0] is not None
-                if case.broken is None and not is_empty(_value(case, self._reference)):
+                if case.broken is None and self._is_usable(case):
                     seen += 1
                     if len(kept) < count:
                         kept.append(case)
@@ -203,58 +233,73 @@ class EvaluatorAudit:
                         kept[at] = case
                 if of >= self._limit:
                     break
-        if len(kept) < FEWEST:
+        some = sum(not is_empty(_value(case, self._reference)) for case in kept)
+        if some < FEWEST:
             place = printable(self._reference.text, 60)
             what = "a reference" if self._compares else "an output"
             role = what.split()[1]
             raise InputError(
-                f"{len(kept)} of the rows have {what} in {place}, and an audit plants outputs beside those; "
+                f"{some} of the rows have {what} in {place}, and an audit plants outputs beside those; "
                 f"name the column: {Setting('mapping.paths', {role: 'COLUMN'})}"
             )
-        if self._compares:
-            self._refuse_other_kind(kept)
         return sorted(kept, key=lambda case: case.number), of
 
-    def _refuse_other_kind(self, cases: Sequence[Case]) -> None:
-        """Raise InputError where the references are no answers, such as tests of a program."""
-        references = [parse_tree(_value(case, self._reference)) for case in cases]
-        outputs = [parse_tree(strip_fence(_value(case, self._output))) for case in cases]
-        trees = [[isinstance(one, dict | list) for one in some] for some in (references, outputs)]
-        if all(trees[0]) and not any(trees[1]) and any(outputs):
-            raise InputError(
-                f"the references of all {rows_of(len(cases))} are lists or objects, and no output is one: they are no "
-                "answers, which an audit plants as outputs; name a column with answers: "
-                f"{Setting('mapping.paths', _REFERENCE)}"
-            )
+    def _is_usable(self, case: Case) -> bool:
+        """Say whether a row has a reference; an empty list says that there is nothing to answer."""
+        reference = _value(case, self._reference)
+        return not is_empty(reference) or isinstance(parse_tree(reference), dict | list)
 
-    def _plant(self) -> list[tuple[str, Plant, Case]]:
-        draw, found = random.Random(self._seed), []
-        references = [_value(case, self._reference) for case in self._cases]
-        for at, case in enumerate(self._cases):
-            reference = references[at]
-            others = [one for one in references if plain(one) != plain(reference)]
-            other = draw.choice(others) if others else None
-            output = _value(case, self._output)
-            for plant in plants(reference, output, other, case.input, draw):
-                if plant.reference is not None and not self._compares:
-                    continue
-                new = _set(case, self._output, plant.output)
-                if plant.reference is not None:
-                    new = _set(new, self._reference, plant.reference.value)
-                found.append((case.id, plant, new))
+    def _try_answers(self) -> list[PlantedRow]:
+        """The outputs of rows, and what may be their right answers."""
+        shape = shape_of([_value(case, self._output) for case in self._cases])
+        self._candidates = [[*candidates(_value(case, self._reference), shape)] for case in self._cases]
+        tried = []
+        for case, some in zip(self._cases, self._candidates, strict=True):
+            tried.append(self._planted_case(case, Plant("real", _value(case, self._output))))
+            tried += [
+                self._planted_case(case, Plant(CANDIDATE, answer.output, place=str(at)))
+                for at, answer in enumerate(some)
+            ]
+        return tried
+
+    def _plant(self, answers: Sequence[Answer | None]) -> list[PlantedRow]:
+        """Wrong answers, of rows that have a right one."""
+        draw = random.Random(self._seed)
+        every = [
+            (case, PlantRow(case.id, _value(case, self._reference), _value(case, self._output), case.input, answer))
+            for case, answer in zip(self._cases, answers, strict=True)
+            if answer is not None
+        ]
+        peers = Peers([row for _, row in every], draw)
         return [
-            (row, plant, case.model_copy(update={"id": f"{row}~{plant.check}", "number": number}))
-            for number, (row, plant, case) in enumerate(found, 1)
+            self._planted_case(case, plant)
+            for case, row in every
+            for plant in plants(row, peers, draw)
+            if plant.reference is None or self._compares
         ]
 
-    def _change_others(self) -> list[tuple[str, Plant, Case]]:
+    def _planted_case(self, case: Case, plant: Plant) -> PlantedRow:
+        new = _set(case, self._output, plant.output)
+        if plant.reference is not None:
+            new = _set(new, self._reference, plant.reference.value)
+        return (
+            case.id,
+            plant,
+            new.model_copy(update={"id": "~".join(filter(None, (case.id, plant.check, plant.place)))}),
+        )
+
+    def _others(self, case: Case) -> set[str]:
+        """The columns that no parameter takes by name."""
+        return case.metadata.keys() - self._named - {self._output.column, self._reference.column}
+
+    def _change_others(self, answers: Sequence[Answer | None]) -> list[PlantedRow]:
         """The right answers, with changed columns that no parameter takes by name."""
         found = []
-        for row, plant, case in self._planted:
-            keys = case.metadata.keys() - self._named - {self._output.column, self._reference.column}
-            if plant.check == "right" and keys:
+        for case, answer in zip(self._cases, answers, strict=True):
+            if answer is not None and not answer.own and (keys := self._others(case)):
                 changed = case.metadata | {key: _changed(case.metadata[key]) for key in keys}
-                found.append((row, Plant("metadata", plant.output), case.model_copy(update={"metadata": changed})))
+                plant = Plant("metadata", answer.output)
+                found.append(self._planted_case(case.model_copy(update={"metadata": changed}), plant))
         return found
 
     async def score(
@@ -276,9 +321,7 @@ class EvaluatorAudit:
             SandboxError: As a run does.
         """
         async with self._run.sandbox as opened:
-            before = await self._foresee(opened, progress, tell) if self._asks else []
-            rest = await self._scored(self._run, opened, self._planted[len(before) :], progress)
-            self._passes["first"] = PlantScores([*before, *rest.planted], rest.config)
+            await self._score_answers(opened, progress, tell)
             self._passes["others"] = await self._scored(self._run, opened, self._changed, progress)
             if self._options.labels is not None:
                 self._people = await self._compare_people(opened, progress)
@@ -290,15 +333,65 @@ class EvaluatorAudit:
             return
         async with self._together.sandbox as opened:
             backwards = await self._scored(self._together, opened, self._planted[::_PART][::-1], progress)
-        self._passes["apart"] = PlantScores(backwards.planted[::-1], backwards.config)
+        self._passes["apart"] = backwards[::-1]
+
+    async def _score_answers(
+        self, opened: Sandbox, progress: Callable[[Sequence[Result]], None], tell: Callable[[ModelUsage], None]
+    ) -> None:
+        """Find the right answer of each row, then score wrong ones."""
+        scored = await self._foresee(opened, progress, tell) if self._asks else []
+        scored += await self._scored(self._run, opened, self._tried[len(scored) :], progress)
+        results = iter(scored)
+        attempts = []
+        for some in self._candidates:
+            own = next(results)
+            attempts.append(
+                AnswerAttempt((own.plant.output, own.result), [(answer, next(results).result) for answer in some])
+            )
+        choice = AnswerChoice(attempts, _config(self._run))
+        forms = choice.forms() if self._compares and not self._asks else []  # a judge's calls were told
+        planted = [
+            self._planted_case(self._cases[at], Plant(IN_FORM, answer.output, place=str(number)))
+            for number, (at, answer, _) in enumerate(forms)
+        ]
+        scored += (more := await self._scored(self._run, opened, planted, progress))
+        for (at, answer, wrong), one in zip(forms, more, strict=True):
+            choice.add(at, answer, wrong, one.result)
+        self._marks = choice.marks
+        right = choice.answers()
+        answers = [None if one is None else one[0] for one in right]
+        planted += (others := self._plant(answers))
+        scored += await self._scored(self._run, opened, others, progress)
+        self._planted = [*self._tried, *planted]
+        self._changed = self._change_others(answers)
+        for case, attempt, pair in zip(self._cases, attempts, right, strict=True):
+            if pair is None:
+                continue
+            answer, result = pair
+            scored.append(PlantResult(case.id, Plant("right", answer.output), result))
+            for bare, other in attempt.tried[:1]:
+                if answer.form not in (AS_IS, JSON, IN_FENCE) and answer.value == bare.value:
+                    scored.append(PlantResult(case.id, Plant("same.bare", bare.output), other))
+            if answer.kind == "":
+                scored += [
+                    PlantResult(case.id, Plant("accepted", each.output, place=str(at)), one)
+                    for at, (each, one) in enumerate(attempt.tried)
+                    if each.kind == ""
+                ]
+        nothing = {case.id for case in self._cases if says_nothing(_value(case, self._reference))}
+        self._first = PlantScores(scored, choice.marks, nothing)
+        if choice.marks.unclear:
+            self._no_answer = NO_LABEL
+        elif sum(one is not None for one in right) < FEWEST:
+            self._no_answer = NO_ANSWER
 
     async def _foresee(
         self, opened: Sandbox, progress: Callable[[Sequence[Result]], None], tell: Callable[[ModelUsage], None]
     ) -> list[PlantResult]:
         """Score planted rows one by one, up to the first that asks a judge."""
         before: list[PlantResult] = []
-        for at, (_, plant, _) in enumerate(self._planted):
-            before += (await self._scored(self._run, opened, self._planted[at : at + 1], progress)).planted
+        for at, (_, plant, _) in enumerate(self._tried):
+            before += await self._scored(self._run, opened, self._tried[at : at + 1], progress)
             if (asked := judge_usage(opened)) is None or asked.failed:
                 break
             if asked.refused and (error := before[-1].result.error) is not None:
@@ -316,8 +409,7 @@ class EvaluatorAudit:
 
     async def _compare_people(self, opened: Sandbox, progress: Callable[[Sequence[Result]], None]) -> Agreement:
         assert self._options.labels is not None
-        config = _config(self._run)
-        sign = -1 if config is not None and config.direction == "minimize" else 1
+        config, sign = self._marks.config, self._marks.sign
         found: list[LabelledRow] = []
         labels: deque[tuple[Any, Any]] = deque()
 
@@ -332,7 +424,7 @@ class EvaluatorAudit:
                 async for group in groups:
                     for one in group:
                         label, cluster = labels.popleft()
-                        good = one.score * sign if one.outcome == "scored" and one.score is not None else None
+                        good = self._marks.goodness(one)
                         found.append(LabelledRow(one.id, label, one.outcome, good, result_words(one), cluster))
                     progress(group)
         self._done += len(found)
@@ -348,7 +440,7 @@ class EvaluatorAudit:
         )
 
     async def _try_mutants(self, opened: Sandbox, tried: Callable[[int], None]) -> None:
-        first = self._passes["first"]
+        first = self._first
         if self._trial is None:
             return
         if next(self._repeats(first)).status == "found":
@@ -356,7 +448,7 @@ class EvaluatorAudit:
             return
         rows = [
             RowResult(case.model_copy(update={"id": row}) if real else case, one.result, real)
-            for (row, plant, case), one in zip(self._planted, first.planted, strict=True)
+            for (row, plant, case), one in zip(self._planted, first.planted, strict=False)
             for real in [plant.check == "real"]
         ]
         self._mutants = await self._trial.score(opened, choose_rows(rows, self._seed), tried)
@@ -365,9 +457,9 @@ class EvaluatorAudit:
         self,
         run: PreparedRun,
         opened: Sandbox,
-        planted: Sequence[tuple[str, Plant, Case]],
+        planted: Sequence[PlantedRow],
         progress: Callable[[Sequence[Result]], None],
-    ) -> PlantScores:
+    ) -> list[PlantResult]:
         found: list[PlantResult] = []
         async with aclosing(run.score_grouped((case for *_, case in planted), opened)) as groups:
             async for group in groups:
@@ -376,24 +468,26 @@ class EvaluatorAudit:
                     found.append(PlantResult(row, plant, result))
                 progress(group)
         self._done += len(found)
-        return PlantScores(found, _config(run))
+        return found
 
     def report(self) -> Audit:
         """Return what was found."""
-        first = self._passes["first"]
+        first = self._first
         checks = [*read_scores(first), *self._repeats(first), self._metadata(first)]
         blind, strict = [*self._listed(first, SEES, "sees")], [*self._listed(first, SAME, "same")]
-        ignored = self._may_compare and _never_differs(first)
+        ignored = self._may_compare and not first.tells_apart and _never_differs(first)
         if ignored or not self._compares:
             why = "no score depends on the reference" if ignored else "no parameter takes a reference"
             kept = (*ALONE, "reference") if ignored and self._names_reference() else ALONE
             checks = [one if one.id in kept else Check(id=one.id, status="not applicable", words=why) for one in checks]
             blind, strict = [], []
-        failed = [one for one in first.planted if one.result.outcome in ("failed", "lost")]
-        no_verdict = None
-        if any(check.id == "right" and check.status == "found" and NO_SCORE in check.words for check in checks):
+        failed = [one for one in first.planted[: len(self._planted)] if one.result.outcome in ("failed", "lost")]
+        no_verdict = self._no_answer or None
+        if no_verdict is None and any(
+            check.id == "right" and check.status == "found" and NO_SCORE in check.words for check in checks
+        ):
             no_verdict = NO_SCORE
-        likely = [one for one in first.planted if not one.plant.check.startswith(("wrong.", "same."))]
+        likely = [one for one in first.planted if not one.plant.check.startswith(_UNLIKELY)]
         lost = sum(one.result.outcome in ("failed", "lost") for one in likely)
         if no_verdict is None and lost > _NOT_JUDGED * len(likely):
             no_verdict = f"{lost:,} of {len(likely):,} rows failed that have an output like the dataset's"
@@ -404,7 +498,7 @@ class EvaluatorAudit:
             rows=len(self._cases),
             of=self._of,
             seed=self._seed,
-            planted=len(first.planted),
+            planted=len(self._planted),
             calls=self._done,
             failed=len(failed),
             error=_error_of(failed),
@@ -426,7 +520,7 @@ class EvaluatorAudit:
         return any(word in text for word in words for text in (evaluator.source, *evaluator.files.values()))
 
     def _repeats(self, first: PlantScores) -> Iterator[Check]:
-        part = PlantScores(first.planted[::_PART], first.config)
+        part = first.planted[: len(self._planted)][::_PART]
         for check, other, words in _AGAIN:
             if (others := self._passes.get(other)) is None:
                 why = "a judge's second answer would cost as much again" if self._asks else "each call runs apart"
@@ -435,12 +529,13 @@ class EvaluatorAudit:
                 yield compare_passes(check, words, part, others)
 
     def _metadata(self, first: PlantScores) -> Check:
-        changed = self._passes["others"].planted
+        changed = self._passes["others"]
         differing = [
             one
             for one in changed
             if (before := first.by_row[one.row]["right"].result).outcome != one.result.outcome
             or before.score != one.result.score
+            or (first.marks.by_label and before.label != one.result.label)
         ]
         words = "the score changes with columns that no parameter takes by name"
         return count_rows("metadata", differing, len(changed), words, "it is given no other columns")
@@ -452,13 +547,20 @@ class EvaluatorAudit:
     def _listed(self, first: PlantScores, names: Mapping[str, str], kind: str) -> Iterator[Check]:
         """What is told and judged by nobody, but where the header claims otherwise."""
         claimed, silent = (self._claims.sees, self._claims.blind) if kind == "sees" else (self._claims.same, ())
-        for check in list_unjudged(first, names, seen=kind == "same"):
+        listed = {check.id: check for check in list_unjudged(first, names, seen=kind == "same")}
+        less = [check for check in LESS if check in listed and check.partition(".")[2] not in silent]
+        found = {*less, *(LESS[check] for check in less)}
+        if not listed.keys() & {*LESS.values()}:
+            found.add(MORE)
+        for check in listed.values():
             name = check.id.partition(".")[2]
             if name in claimed:
                 words = f"the header says that it {'sees' if kind == 'sees' else 'takes as the same'}: {check.words}"
                 yield self._allowed(check.model_copy(update={"status": "found", "words": words}))
             elif name not in silent:
-                yield check
+                judged = check.status == "found" or check.id in found
+                words = f"it does not see {check.words}: {check.rows:,} of {rows_of(check.of)} have full marks"
+                yield self._allowed(check.model_copy(update={"status": "found", "words": words})) if judged else check
 
 
 def _error_of(failed: Sequence[PlantResult]) -> str | None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from runner.core.text import printable, rows_of
-from runner.core.types import Categorical, Continuous, OutputConfig, Result
+from runner.core.types import Result
 from runner.engine.scoring.gates import figure
+from runner.runs.audit.answers import EQUAL, Marks
 from runner.runs.audit.plants import STEPS, Plant
 from runner.runs.audit.types import Check, Witness
 
 SHARE, LEAST = 0.1, 2
 """A finding is one from this share of the rows on, and from this number: fewer may be chance."""
-EQUAL = 1e-9
 NO_SCORE = "the reference itself gets no score"
+HALF = 0.5
+"""The share of rows that make what is rare elsewhere more than chance."""
 _TEXT = 200
 
 WRONG = {
@@ -34,15 +36,30 @@ WRONG = {
     "wrong.list": "an empty list",
     "wrong.object": "an empty object",
     "wrong.true": "the value true",
+    "wrong.bare": "its form without an answer",
+    "wrong.alike": "the answer of another row that case, accents, marks or script tell apart",
+    "wrong.nothing": "what cannot be read, where the reference says that there is nothing,",
+    "wrong.denied": "another answer, after one that denies the right one,",
+    "wrong.article": "another answer, after a sentence that begins with the word A,",
+    "wrong.failing_once": "the right program, failing at its first call,",
+    "wrong.leaving": "the right program, ended by its first line,",
+    "wrong.stubs": "functions that do nothing",
     "wrong.empty_lists": "the right object with empty lists",
     "wrong.broken_json": "JSON that is cut off",
     "wrong.input": "the input, said again",
-    "changed.number": "the last number, one more",
+    "changed.number": "the last number doubled, and one more,",
     "changed.thousands": "the last number, 7,000 more",
     "changed.point": "the last number with its point moved",
     "changed.digit": "the last number with a digit more",
+    "changed.fraction": "the last number with another fraction",
+    "changed.sign": "the number with another sign",
+    "changed.unit": "the number with the unit of another row",
+    "changed.nan": "NaN for a number",
+    "changed.mark": "a 7 in place of a point",
     "changed.word": "the last word replaced",
-    "changed.json_number": "a number, one more",
+    "changed.longer": "the answer as a part of a longer word",
+    "changed.half": "the first half of the words",
+    "changed.json_number": "a number doubled, and one more,",
     "changed.json_text": "a text replaced",
     "changed.json_bool": "true for false, or false for true",
 }
@@ -53,12 +70,24 @@ SEES = {
     "sees.twice": "that all is said twice",
     "sees.half": "that the second half is missing",
     "sees.key_missing": "that a key is missing",
+    "sees.key_extra": "a key too many",
     "sees.element_missing": "that an element is missing",
     "sees.element_extra": "an element too many",
+    "sees.element_twice": "that an element stands there twice",
     "sees.list_order": "the order of a list",
     "sees.text_case": "the case of a text",
+    "sees.nothing": "an answer where the reference has none",
+    "sees.denial": "that an answer is denied",
+    "sees.other": "the output of another row",
+    "sees.words": "that words of the reference are replaced",
+    "sees.inside": "that words of the reference are parts of longer words",
 }
+LESS = {"sees.key_missing": "sees.key_extra", "sees.element_missing": "sees.element_extra"}
+"""Full marks for less than what is asked: findings, and with each what is one then too, as both pass."""
+MORE = "sees.nothing"
+"""A finding too where it sees what is too much elsewhere."""
 SAME = {
+    "same.bare": "the answer alone, without the form that outputs have",
     "same.case": "upper and lower case",
     "same.space": "white space around it",
     "same.full_stop": "a full stop at its end",
@@ -69,7 +98,18 @@ SAME = {
     "same.indent": "indented JSON",
 }
 ALL = (
-    *("right", *WRONG, "reference", "damage", "discrimination", "labels", "repeats", "rows_apart", "metadata"),
+    *(
+        "right",
+        "accepted",
+        *WRONG,
+        "reference",
+        "damage",
+        "discrimination",
+        "labels",
+        "repeats",
+        "rows_apart",
+        "metadata",
+    ),
     *(*SEES, *SAME),
 )
 """The ids of all checks."""
@@ -77,7 +117,9 @@ ALONE = ("discrimination", "labels", "repeats", "rows_apart", "metadata")
 """Those that need no reference."""
 
 
+_PLAIN = ("wrong.empty", "wrong.refusal", "wrong.junk", "wrong.capitals")
 NO_ROW = "no row has what it changes"
+_BY_OTHERS = "it tells answers of rows apart without a reference"
 _NONE_SCORED = "no planted row of it has a score"
 
 
@@ -90,21 +132,23 @@ class PlantResult(NamedTuple):
 
 
 class PlantScores:
-    """The results of one pass over all planted rows, with the direction and the bounds of the grader's first output."""
+    """The results of one pass over all planted rows, and how good each is."""
 
-    def __init__(self, planted: Iterable[PlantResult], config: OutputConfig | None) -> None:
+    def __init__(self, planted: Iterable[PlantResult], marks: Marks, nothing: Collection[str] = ()) -> None:
         self.planted = tuple(planted)
-        self.config = config
-        self._sign = -1 if config is not None and config.direction == "minimize" else 1
+        self.marks = marks
+        self.nothing = nothing
+        """Rows where the reference says that there is no answer."""
         self.by_row: dict[str, dict[str, PlantResult]] = defaultdict(dict)
+        """By check; those of one value of JSON, by its place too."""
         for one in self.planted:
-            self.by_row[one.row][one.plant.check] = one
+            self.by_row[one.row][f"{one.plant.check} {one.plant.place}".rstrip()] = one
         self.full = {
             row: score
             for row, plants in self.by_row.items()
             if (score := self.goodness(plants.get("right"))) is not None
         }
-        """By row: what its own reference scores as an output."""
+        """By row: what its right answer scores."""
 
     @cached_property
     def worst(self) -> float:
@@ -118,33 +162,27 @@ class PlantScores:
 
     def goodness(self, one: PlantResult | None) -> float | None:
         """Return a score that is higher where it is better; None where there is none."""
-        if one is None or one.result.outcome != "scored" or one.result.score is None:
-            return None
-        return one.result.score * self._sign
+        return None if one is None else self.marks.goodness(one.result)
 
     def of(self, check: str) -> Iterator[tuple[PlantResult, float, float]]:
         """Yield the plants of a check that have a score, with it and with full marks of their row."""
         for row, full in self.full.items():
-            one = self.by_row[row].get(check)
-            if one is not None and (good := self.goodness(one)) is not None:
-                yield one, good, full
+            for name, one in self.by_row[row].items():
+                if name.partition(" ")[0] == check and (good := self.goodness(one)) is not None:
+                    yield one, good, full
 
-    @property
-    def best(self) -> float | None:
-        """The best score that there can be, if the output config says."""
-        config = self.config
-        if isinstance(config, Categorical):
-            scores = [score * self._sign for score in config.labels.values() if score is not None]
-            return max(scores, default=None)
-        if isinstance(config, Continuous):
-            bound = config.lower_bound if self._sign < 0 else config.upper_bound
-            return None if bound is None else bound * self._sign
-        return None
+    @cached_property
+    def tells_apart(self) -> bool:
+        """Say whether right answers of other rows lose marks though no reference does: it judges by something else."""
+        ignored = all(abs(good - full) <= EQUAL for _, good, full in self.of("reference"))
+        others = [good < full - EQUAL for check in ("wrong.other", "sees.other") for _, good, full in self.of(check)]
+        return ignored and sum(others) > HALF * len(others)
 
     def passes(self, good: float) -> bool:
         """Say whether so good a score passes the threshold; true without one."""
-        threshold = None if self.config is None else self.config.threshold
-        return threshold is None or good >= threshold * self._sign - EQUAL
+        config = self.marks.config
+        threshold = None if config is None else config.threshold
+        return threshold is None or good >= threshold * self.marks.sign - EQUAL
 
 
 def witness(one: PlantResult) -> Witness:
@@ -152,7 +190,12 @@ def witness(one: PlantResult) -> Witness:
     reference = one.plant.reference.value if one.plant.reference is not None else None
     result = one.result
     return Witness(
-        id=one.row, output=_cut(one.plant.output), reference=_cut(reference), score=result.score, label=result.label
+        id=one.row,
+        output=_cut(one.plant.output),
+        reference=_cut(reference),
+        source=one.plant.source,
+        score=result.score,
+        label=result.label,
     )
 
 
@@ -185,18 +228,31 @@ def count_rows(check: str, rows: Sequence[PlantResult], of: int, words: str, why
 def read_scores(scores: PlantScores) -> Iterator[Check]:
     """Yield the checks of one pass over the planted rows."""
     yield _right(scores)
+    yield _accepted(scores)
     for check, words in WRONG.items():
         every = list(scores.of(check))
         if not every and check not in ("wrong.empty", "wrong.null"):
             continue
-        fooled = [one for one, good, full in every if good >= full - EQUAL and full > scores.worst + EQUAL]
         planted = any(check in plants for plants in scores.by_row.values())
         why_not = _NONE_SCORED if planted else NO_ROW
-        yield count_rows(check, fooled, len(every), f"{words} has full marks", why_not)
+        fooled = [one for one, good, full in every if good >= full - EQUAL and full > scores.worst + EQUAL]
+        counted = count_rows(check, fooled, len(every), f"{words} has full marks", why_not)
+        yield _at_place(counted, fooled, [one for one, *_ in every], words) or counted
     yield _reference(scores)
     yield _damage(scores)
     yield _discrimination(scores)
     yield _labels(scores)
+
+
+def _at_place(counted: Check, fooled: Sequence[PlantResult], every: Sequence[PlantResult], words: str) -> Check | None:
+    """Return what a place in JSON shows, where most rows with it are fooled: it is not compared."""
+    places, most = Counter(one.plant.place for one in every), Counter(one.plant.place for one in fooled)
+    for place, count in most.most_common():
+        if place and count >= LEAST and count > HALF * places[place]:
+            rows = [one for one in fooled if one.plant.place == place]
+            where = f"{words} at {printable(place, 60)} has full marks: {count:,} of {rows_of(places[place])}"
+            return check_of(counted.id, rows, places[place], where, found=True)
+    return None
 
 
 def _right(scores: PlantScores) -> Check:
@@ -204,7 +260,7 @@ def _right(scores: PlantScores) -> Check:
     if len(scores.full) * 2 < len(rows):
         none = [one for row, one in rows.items() if row not in scores.full]
         return count_rows("right", none, len(rows), NO_SCORE)
-    best, top = scores.best, max(scores.full.values(), default=0.0)
+    best, top = scores.marks.best, max(scores.full.values(), default=0.0)
     bad = []
     for row, one in rows.items():
         full = scores.full.get(row)
@@ -214,9 +270,29 @@ def _right(scores: PlantScores) -> Check:
             if not check.startswith("reference") and (good := scores.goodness(other)) is not None
         )
         low = full is not None and best is not None and full < top - EQUAL
-        if full is None or beaten or low or not scores.passes(full):
+        if full is None or beaten or low or not scores.passes(full) or _is_worse(scores, row, full):
             bad.append(one)
     return count_rows("right", bad, len(rows), "the reference itself is not a best answer", "no row has a reference")
+
+
+def _accepted(scores: PlantScores) -> Check:
+    """Where one answer of those that a reference accepts has full marks, each has."""
+    bad, of = [], 0
+    for row, full in scores.full.items():
+        every = [one for name, one in scores.by_row[row].items() if name.startswith("accepted ")]
+        of += len(every) > 1
+        low = [one for one in every if (good := scores.goodness(one)) is None or good < full - EQUAL]
+        bad += low[:1] if len(every) > 1 else []
+    return count_rows("accepted", bad, of, "an answer that the reference accepts is not a best one")
+
+
+def _is_worse(scores: PlantScores, row: str, full: float) -> bool:
+    """Say whether a row's own output has full marks as wrong ones have, and its reference has not."""
+    plants = scores.by_row[row]
+    every = (scores.goodness(one) for name, one in plants.items() if name.startswith("candidate "))
+    tried = [good for good in every if good is not None]
+    wrong = [good for name in _PLAIN if (good := scores.goodness(plants.get(name))) is not None]
+    return bool(tried) and max(tried) < full - EQUAL and sum(good >= full - EQUAL for good in wrong) > len(wrong) * HALF
 
 
 def _reference(scores: PlantScores) -> Check:
@@ -224,6 +300,10 @@ def _reference(scores: PlantScores) -> Check:
     if len(every) < LEAST:
         why_not = "no two rows have other references and right answers that score better than wrong ones"
         return Check(id="reference", status="not applicable", words=why_not)
+    if scores.tells_apart:
+        return Check(
+            id="reference", status="not applicable", words="it tells answers of rows apart without a reference"
+        )
     same = [one for one, good, full in every if abs(good - full) <= EQUAL]
     words = f"with another row's reference no score changes: {len(same):,} of {rows_of(len(every))}"
     return check_of("reference", same, len(every), words, found=len(same) == len(every))
@@ -259,8 +339,8 @@ def _labels(scores: PlantScores) -> Check:
     """The best score with two labels; those of others may say what was wrong."""
     by_score: dict[float, dict[str, PlantResult]] = defaultdict(dict)
     for one in scores.planted:
-        good = scores.goodness(one)
-        if good is not None and one.result.label is not None:
+        good = None if scores.marks.by_label else scores.goodness(one)
+        if good is not None and one.result.label is not None and one.row not in scores.nothing:
             by_score[round(good, 9)].setdefault(one.result.label, one)
     if not by_score:
         return Check(id="labels", status="not applicable", words="it gives no labels with its scores")
@@ -272,10 +352,10 @@ def _labels(scores: PlantScores) -> Check:
     return check_of("labels", labels[1:] if several else (), len(by_score), words, found=several)
 
 
-def compare_passes(check: str, words: str, one: PlantScores, other: PlantScores) -> Check:
+def compare_passes(check: str, words: str, one: Sequence[PlantResult], other: Sequence[PlantResult]) -> Check:
     """Return a check of two passes over the same rows that should be equal."""
     differing, of = [], 0
-    for first, second in zip(one.planted, other.planted, strict=True):
+    for first, second in zip(one, other, strict=True):
         if "lost" in (first.result.outcome, second.result.outcome):
             continue
         of += 1
@@ -291,9 +371,18 @@ def compare_passes(check: str, words: str, one: PlantScores, other: PlantScores)
 
 
 def list_unjudged(scores: PlantScores, names: Mapping[str, str], *, seen: bool) -> Iterator[Check]:
-    """Yield what a grader does not see, or treats as different, by what most rows show: no verdict, but to be known."""
+    """
+    Yield what a grader does not see, or treats as different, by what most rows show: to be known, and no verdict.
+
+    Full marks for less than what is asked are a finding; and then those for more, as it passes both.
+    """
     for check, words in names.items():
         every = [(one, good >= full - EQUAL) for one, good, full in scores.of(check) if full > scores.worst + EQUAL]
         shown = [one for one, equal in every if equal is not seen]
-        if every and len(shown) * 2 > len(every):
-            yield check_of(check, shown, len(every), words, found=False)
+        judged = check in LESS and len(shown) >= max(min(LEAST, len(every)), SHARE * len(every))
+        if check == "sees.inside":  # where words that are no part of it lose marks
+            lost = {one.row for one, good, full in scores.of("sees.words") if good < full - EQUAL}
+            shown = [one for one in shown if one.row in lost]
+            judged = len(shown) >= max(LEAST, SHARE * len(every))
+        if every and (judged or len(shown) * 2 > len(every)):
+            yield check_of(check, shown, len(every), words, found=judged)

@@ -31,8 +31,14 @@ _EXTREME = (0.2, 0.8)
 _RESAMPLES, _DRAWS = 200, 4_000_000
 """Resamples for the optimism, and rows that are drawn for all of them at most."""
 _EQUAL = 1e-9
-_RIGHT = ("true", "yes", "correct", "right", "pass", "passed", "good", "accept", "accepted", "valid", "1", "y", "t")
-_WRONG = ("false", "no", "incorrect", "wrong", "fail", "failed", "bad", "reject", "rejected", "invalid", "0", "n", "f")
+RIGHT_WORDS = (
+    *("true", "yes", "correct", "right", "pass", "passed", "good", "ok", "accept", "accepted", "valid"),
+    *("match", "matched", "exact", "equal", "success", "1", "y", "t"),
+)
+WRONG_WORDS = (
+    *("false", "no", "incorrect", "wrong", "fail", "failed", "bad", "reject", "rejected", "invalid"),
+    *("mismatch", "different", "unequal", "0", "n", "f"),
+)
 
 
 class LabelledRow(NamedTuple):
@@ -76,8 +82,8 @@ def read_labels(values: Sequence[Any], right: str | None = None) -> list[float]:
         if wanted not in names:
             raise InputError(f"no row has the label {printable(right, 60)!r}; there are {list_names(names)}")
         return [float(word == wanted) for word in words]
-    if len(names) <= 2 and all(name in _RIGHT or name in _WRONG for name in names):
-        return [float(word in _RIGHT) for word in words]
+    if len(names) <= 2 and all(name in RIGHT_WORDS or name in WRONG_WORDS for name in names):
+        return [float(word in RIGHT_WORDS) for word in words]
     try:
         numbers = [float(word) for word in words]
     except ValueError:

@@ -36,6 +36,8 @@ class Witness(Model):
     output: Any = None
     """The planted output; long texts are cut."""
     reference: Any = None
+    source: str | None = None
+    """The row whose answer was planted."""
     score: float | None = None
     label: str | None = None
 

@@ -91,9 +91,10 @@ def witness_words(check: Check) -> str:
     """Return the row that shows a finding, in a line."""
     assert check.witness is not None
     one = check.witness
-    score = "no score" if one.score is None else f"score {one.score:.4g}"
-    label = "" if one.label is None else f", label {one.label}"
-    return f"row {one.id}: the output {_short(one.output)} has {score}{label}"
+    marks = [] if one.score is None else [f"score {one.score:.4g}"]
+    marks += [] if one.label is None else [f"label {one.label}"]
+    source = "" if one.source is None else f", the answer of row {one.source},"
+    return f"row {one.id}: the output {_short(one.output)}{source} has {', '.join(marks) or 'no score'}"
 
 
 def _mutants(found: MutantScore) -> Iterator[AuditLine]:

@@ -98,13 +98,19 @@ class Marks:
         config: The grader's first output, if it is declared.
         right: Results of what may be right answers, by the kind of these.
         others: Other results that show which labels there are.
+        lower: A lower score is taken for the better one, as nobody says which is.
     """
 
     def __init__(
-        self, config: OutputConfig | None, right: Sequence[tuple[str, Result]] = (), others: Iterable[Result] = ()
+        self,
+        config: OutputConfig | None,
+        right: Sequence[tuple[str, Result]] = (),
+        others: Iterable[Result] = (),
+        *,
+        lower: bool = False,
     ) -> None:
-        self.config = config
-        self.sign = -1 if config is not None and config.direction == "minimize" else 1
+        self.config, self.lower = config, lower
+        self.sign = -1 if lower or (config is not None and config.direction == "minimize") else 1
         every = [*(one for _, one in right), *others]
         self.by_label = not any(one.score is not None for one in every) and any(one.label is not None for one in every)
         self._full = _best_labels(right, every) if self.by_label else frozenset()
@@ -133,6 +139,16 @@ class Marks:
             bound = config.lower_bound if self.sign < 0 else config.upper_bound
             return None if bound is None else bound * self.sign
         return 1.0 if self.by_label else None
+
+
+def _is_distance(attempts: Sequence[AnswerAttempt]) -> bool:
+    """Say whether references score lower than all outputs that have nothing of them."""
+    pairs = [
+        (own.score, right.score)
+        for (output, own), (answer, right) in ((one.own, one.tried[0]) for one in attempts if one.tried)
+        if own.score is not None and right.score is not None and plain(answer.output) not in plain(output)
+    ]
+    return len(pairs) > _LEAST and all(own > right + EQUAL for own, right in pairs)
 
 
 def _best_labels(right: Sequence[tuple[str, Result]], every: Sequence[Result]) -> frozenset[str]:
@@ -267,7 +283,8 @@ class AnswerChoice:
     def __init__(self, attempts: Sequence[AnswerAttempt], config: OutputConfig | None) -> None:
         self._attempts = attempts
         right = [(answer.kind, result) for one in attempts for answer, result in one.tried]
-        self.marks = Marks(config, right, (one.own[1] for one in attempts))
+        says = config is not None and config.direction != "none"
+        self.marks = Marks(config, right, (one.own[1] for one in attempts), lower=not says and _is_distance(attempts))
         every = [good for one in attempts for good in self._goods(one)]
         self._worst = min(every, default=0.0)
         self._top = max(every, default=0.0) if self.marks.best is None else self.marks.best

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from itertools import islice
@@ -18,6 +19,7 @@ from runner.engine.judge_usage import judge_usage
 from runner.engine.request import PreparedRun, Rows, RunRequest
 from runner.engine.scoring.summary import JudgeUsage, ModelUsage
 from runner.inputs.evaluators.column import BY_NAME, Column, Source, parse_source
+from runner.inputs.evaluators.foreign.reads import speaks_of
 from runner.inputs.evaluators.header import AuditClaims, read_header
 from runner.inputs.evaluators.judges import imports_judge
 from runner.inputs.evaluators.mapping import Binding
@@ -77,7 +79,7 @@ _AGAIN = (
 _NOT_JUDGED = 0.2
 """The share of rows that may fail whose output is like a right one; with more, nothing is proven."""
 _WORDS = ("reference", "expected", "Expected", "ground_truth", "target")
-_UNLIKELY = ("wrong.", "same.", "candidate", "form")
+_UNLIKELY = ("wrong.", "same.", "candidate", "form", "accepted")
 CANDIDATE, IN_FORM = "candidate", "form"
 """What may be a right answer, as it is and in a form that the grader may want."""
 NO_ANSWER = "the references are no answers, and fewer than two outputs of the dataset have full marks"
@@ -85,6 +87,8 @@ NO_LABEL = (
     "it gives labels alone, and right answers have not one of their own; declare in its header what they are worth: "
     'output = {kind = "categorical", labels = {good = 1, bad = 0}}'
 )
+NO_TAKER = "no parameter takes a reference"
+NO_REFERENCE = "no row has a reference; if a column holds one, map it: reference=COLUMN"
 PlantedRow: TypeAlias = tuple[str, Plant, Case]
 """The id of a row of the dataset, what was planted in it, and the row with it."""
 _PART = 3
@@ -152,7 +156,7 @@ class EvaluatorAudit:
         if not self._compares:
             self._reference = self._output
         self._limit = MOST_READ if request.limit is None else min(request.limit, MOST_READ)
-        one_pass = data is not None and options.labels is not None and iter(data) is data
+        one_pass = data is not None and iter(data) is data
         self._data = [*islice(data or (), self._limit)] if one_pass else data
         self._labelled = 0
         self._cases, self._of = self._sample(options.sample or few)
@@ -234,6 +238,10 @@ class EvaluatorAudit:
                 if of >= self._limit:
                     break
         some = sum(not is_empty(_value(case, self._reference)) for case in kept)
+        reads_all = self._run.evaluator.dialect is not None and self._may_compare
+        if not some and self._compares and reads_all and self._reference.text == "$.reference":
+            self._compares, self._reference, self._labelled = False, self._output, 0
+            return self._sample(count)
         if some < FEWEST:
             place = printable(self._reference.text, 60)
             what = "a reference" if self._compares else "an output"
@@ -290,7 +298,14 @@ class EvaluatorAudit:
 
     def _others(self, case: Case) -> set[str]:
         """The columns that no parameter takes by name."""
-        return case.metadata.keys() - self._named - {self._output.column, self._reference.column}
+        known = {*self._named, self._output.column, self._reference.column}
+        return {one for one in case.metadata.keys() - known if not (self._may_compare and self._writes(one))}
+
+    def _writes(self, column: str) -> bool:
+        """Say whether a script of another tool names a column, as it may read all of a row."""
+        evaluator = self._run.evaluator
+        named = re.compile(rf"(?<!\w){re.escape(column)}(?!\w)")
+        return evaluator.dialect is not None and any(map(named.search, (evaluator.source, *evaluator.files.values())))
 
     def _change_others(self, answers: Sequence[Answer | None]) -> list[PlantedRow]:
         """The right answers, with changed columns that no parameter takes by name."""
@@ -465,7 +480,7 @@ class EvaluatorAudit:
             async for group in groups:
                 for result in group:
                     row, plant, _ = planted[len(found)]
-                    found.append(PlantResult(row, plant, result))
+                    found.append(PlantResult(row, plant, _with_score(result)))
                 progress(group)
         self._done += len(found)
         return found
@@ -475,9 +490,10 @@ class EvaluatorAudit:
         first = self._first
         checks = [*read_scores(first), *self._repeats(first), self._metadata(first)]
         blind, strict = [*self._listed(first, SEES, "sees")], [*self._listed(first, SAME, "same")]
-        ignored = self._may_compare and not first.tells_apart and _never_differs(first)
+        ignored = self._may_compare and _never_differs(first) and not (first.tells_apart and self._reads_others())
         if ignored or not self._compares:
-            why = "no score depends on the reference" if ignored else "no parameter takes a reference"
+            alone = NO_REFERENCE if self._may_compare else NO_TAKER
+            why = "no score depends on the reference" if ignored else alone
             kept = (*ALONE, "reference") if ignored and self._names_reference() else ALONE
             checks = [one if one.id in kept else Check(id=one.id, status="not applicable", words=why) for one in checks]
             blind, strict = [], []
@@ -510,14 +526,23 @@ class EvaluatorAudit:
             gates=tuple(judge_gates(self._gates, self._mutants, self._people)),
             foreseen=self._foreseen,
             judges=self._judges,
+            lower_taken=first.marks.lower,
             no_verdict=no_verdict,
         )
 
     def _names_reference(self) -> bool:
-        """Say whether the script speaks of a reference: one that ignores it is broken then."""
+        """Say whether the script reads a reference: one that ignores it is broken then."""
+        return self._speaks_of({*_WORDS, self._reference.column or "reference"})
+
+    def _reads_others(self) -> bool:
+        """Say whether the script may read more of a row than its output, such as the input."""
+        others = {"input", *(name for case in self._cases for name in case.metadata)}
+        return self._run.evaluator.dialect is None or self._speaks_of(others)
+
+    def _speaks_of(self, words: Collection[str]) -> bool:
         evaluator = self._run.evaluator
-        words = filter(None, (*_WORDS, self._reference.column))
-        return any(word in text for word in words for text in (evaluator.source, *evaluator.files.values()))
+        sources = {evaluator.name: evaluator.source, **evaluator.files}
+        return any(speaks_of(text, name, evaluator.language, words) for name, text in sources.items())
 
     def _repeats(self, first: PlantScores) -> Iterator[Check]:
         part = first.planted[: len(self._planted)][::_PART]
@@ -529,7 +554,7 @@ class EvaluatorAudit:
                 yield compare_passes(check, words, part, others)
 
     def _metadata(self, first: PlantScores) -> Check:
-        changed = self._passes["others"]
+        changed = [one for one in self._passes["others"] if one.result.outcome not in ("failed", "lost")]
         differing = [
             one
             for one in changed
@@ -581,6 +606,14 @@ def _refuse_unknown(allow: Sequence[str], claims: AuditClaims) -> None:
             raise InputError(
                 f"an audit has no check {describe(name, 60)}{suggestion(name, names)}; it has {list_names(names)}"
             )
+
+
+def _with_score(result: Result) -> Result:
+    """The result; of several outputs of which the first has no score, with that of the first that has one."""
+    if result.score is not None or len(result.outputs) < 2:
+        return result
+    one = next((one for one in result.outputs.values() if one.score is not None), None)
+    return result if one is None else result.model_copy(update={"label": one.label, "score": one.score})
 
 
 def _leased(run: PreparedRun, lease: Callable[[Sandbox], Sandbox]) -> PreparedRun:

@@ -178,6 +178,13 @@ class PlantScores:
         others = [good < full - EQUAL for check in ("wrong.other", "sees.other") for _, good, full in self.of(check)]
         return ignored and sum(others) > HALF * len(others)
 
+    def is_seen_by_others(self, one: PlantResult) -> bool:
+        """Say whether another output than the first falls from 1 to 0: each may judge a part of an answer."""
+        right = self.by_row[one.row]["right"].result.outputs
+        return len(right) > 1 and any(
+            right[name].score == 1 and value.score == 0 for name, value in one.result.outputs.items() if name in right
+        )
+
     def passes(self, good: float) -> bool:
         """Say whether so good a score passes the threshold; true without one."""
         config = self.marks.config
@@ -236,6 +243,7 @@ def read_scores(scores: PlantScores) -> Iterator[Check]:
         planted = any(check in plants for plants in scores.by_row.values())
         why_not = _NONE_SCORED if planted else NO_ROW
         fooled = [one for one, good, full in every if good >= full - EQUAL and full > scores.worst + EQUAL]
+        fooled = [one for one in fooled if not scores.is_seen_by_others(one)]
         counted = count_rows(check, fooled, len(every), f"{words} has full marks", why_not)
         yield _at_place(counted, fooled, [one for one, *_ in every], words) or counted
     yield _reference(scores)
@@ -356,8 +364,9 @@ def compare_passes(check: str, words: str, one: Sequence[PlantResult], other: Se
     """Return a check of two passes over the same rows that should be equal."""
     differing, of = [], 0
     for first, second in zip(one, other, strict=True):
-        if "lost" in (first.result.outcome, second.result.outcome):
-            continue
+        kinds = {one.result.error.kind for one in (first, second) if one.result.error is not None}
+        if "lost" in (first.result.outcome, second.result.outcome) or "timeout" in kinds:
+            continue  # a slow moment is no fault of the script
         of += 1
         if (first.result.outcome, first.result.score, first.result.label) != (
             second.result.outcome,
@@ -377,7 +386,11 @@ def list_unjudged(scores: PlantScores, names: Mapping[str, str], *, seen: bool) 
     Full marks for less than what is asked are a finding; and then those for more, as it passes both.
     """
     for check, words in names.items():
-        every = [(one, good >= full - EQUAL) for one, good, full in scores.of(check) if full > scores.worst + EQUAL]
+        every = [
+            (one, good >= full - EQUAL and not scores.is_seen_by_others(one))
+            for one, good, full in scores.of(check)
+            if full > scores.worst + EQUAL
+        ]
         shown = [one for one, equal in every if equal is not seen]
         judged = check in LESS and len(shown) >= max(min(LEAST, len(every)), SHARE * len(every))
         if check == "sees.inside":  # where words that are no part of it lose marks

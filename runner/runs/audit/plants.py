@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from runner.runs.audit.answers import (
@@ -205,14 +206,16 @@ def _changed(answer: Answer, draw: random.Random) -> Iterator[Plant]:
     for check, change in (_OF_JSON if tree else _OF_TEXT).items():
         whole = check.startswith("same.") and not tree
         value = change(answer.form.write(own) if whole else own)
-        if value is not None and value != own:
+        if _is_number(answer.value) and not whole:
+            value = _as_number(value)
+        if value is not None and value not in (own, answer.value):
             written = whole or (tree and isinstance(value, str))
             yield Plant(check, value if written else answer.form.write(value))
     if tree:
         for check, place, value in _changed_leaves(own, draw):
             yield Plant(check, answer.form.write(value), place=place)
     seed = draw.random()  # the same places and more from step to step
-    for step in STEPS:
+    for step in () if _is_number(answer.value) else STEPS:
         yield Plant(f"damage.{step:g}", answer.form.write(_damaged(own, step, random.Random(seed))))
 
 
@@ -437,6 +440,14 @@ def _is_number_text(text: str) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_number(text: str | None) -> int | float | None:
+    """The number that a text writes: to a grader of numbers any other text is of no use."""
+    with suppress(ValueError):
+        number = json.loads(text or "")
+        return number if _is_number(number) and number == number else None
+    return None
 
 
 def _text_in_capitals(tree: Any) -> Any:

@@ -221,6 +221,8 @@ class Audit(Model):
     """What it was to ask judges at most, by its first call. None: it asks none, or they were answered from a record."""
     judges: JudgeUsage | None = None
     """What they were asked."""
+    lower_taken: bool = False
+    """A lower score was taken for the better one: nobody says which is, and right answers have the lowest."""
     no_verdict: str | None = None
     """Why the audit proves nothing."""
 

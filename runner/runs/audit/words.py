@@ -33,6 +33,9 @@ def audit_lines(audit: Audit) -> Iterator[AuditLine]:
     """Yield the lines, the verdict last."""
     of = f"{audit.rows:,} of {rows_of(audit.of)}"
     yield AuditLine("audit", f"{audit.evaluator} {audit.version}: {audit.calls:,} calls for {of}, {audit.sandbox}")
+    if audit.lower_taken:
+        words = "a lower score is taken for the better one, as right answers have the lowest; the header can say it: "
+        yield AuditLine("direction", f'{words}output = {{kind = "continuous", direction = "minimize"}}', "warn")
     yield from _findings(audit)
     if allowed := [check.id for check in audit.checks if check.status == "allowed"]:
         yield AuditLine("allowed", ", ".join(allowed))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from runner.core.errors import EvaluatorError
 from runner.core.types import Evaluator, Parameter
 from runner.inputs.evaluators.foreign.module import ModuleFunction, ScriptModule, read_python
 from runner.inputs.evaluators.python.signature import (
@@ -19,6 +20,7 @@ from runner.inputs.evaluators.python.signature import (
     parse,
     reach,
 )
+from sandboxes.base import Language
 
 _HANDED = 3
 """Functions through which an object is followed, one from the next."""
@@ -93,6 +95,25 @@ def uses_default(evaluator: Evaluator, parameter: str, names: Collection[str]) -
         (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names)
         or (isinstance(node, ast.Attribute) and node.attr in names)
         or (isinstance(node, ast.Constant) and node.value in names)
+        for node in module.nodes()
+    )
+
+
+def speaks_of(source: str, name: str, language: Language, words: Collection[str]) -> bool:
+    """Say whether a script reads what is called by one of these words, or by a name with one: no parameter says so."""
+    any_of = "|".join(map(re.escape, words))
+    if language == "typescript":
+        named = re.findall(rf"(?i)(\.?)\b(\w*(?:{any_of})\w*)", source)
+        return any(dot or [one for _, one in named].count(word) > 1 for dot, word in named)
+    found = re.compile(any_of)
+    try:
+        module = read_python(source, name)
+    except EvaluatorError:
+        return found.search(source) is not None
+    return any(
+        (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and found.search(node.id))
+        or (isinstance(node, ast.Attribute) and found.search(node.attr))
+        or (isinstance(node, ast.Constant) and str(node.value).isidentifier() and found.search(str(node.value)))
         for node in module.nodes()
     )
 

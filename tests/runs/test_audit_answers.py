@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner import Audit, audit
-from runner.runs.audit.answers import alike
+from runner.core.types import Result, ResultError
+from runner.runs.audit.answers import Marks, alike
+from runner.runs.audit.checks import PlantResult, PlantScores, read_scores
+from runner.runs.audit.plants import Plant
 from runner.runs.audit.words import witness_words
 
 pytestmark = pytest.mark.rotating("kinds of graders in an audit", "engine")
@@ -31,6 +35,18 @@ SCRIPTS = rows_of([("Волга", "Волга"), ("Москва", "Москва"
 CODE = [{"calls": [[n, n + 1], [n + 2, n + 3]]} for n in range(4)]
 PROGRAMS = rows_of(("def step(n):\n    return n + 1", tests) for tests in CODE)
 ADS = rows_of((f"Come to {city} now", {"include": [city, "now"], "most": 6}) for city in CITIES)
+NAMES = ("Mali", "Somalia", "Oman", "Romania", "Niger", "Nigeria")
+NEIGHBOURS = rows_of((name, name) for name in NAMES)
+LABELS = rows_of(
+    (one, one) for one in ("lost_or_stolen_card", "pending_card_payment", "top_up_failed", "my_exchange_rate")
+)
+LETTERS = rows_of((f"I say {one}.", one) for one in "ABCD" * 4)
+SMALL_SETS = rows_of([*((f"See [{n}].", [n]) for n in range(1, 19)), *((f"See [{n}, 99].", [n, 99]) for n in (1, 2))])
+ARGUMENTS = rows_of((json.dumps(one), one) for one in ({"city": city, "unit": "C"} for city in CITIES))
+FENCED = rows_of((f"```python\ndef step(n):\n    return n + 1\n```{' ' * n}", tests) for n, tests in enumerate(CODE))
+QUERIES = rows_of((one, one) for one in ("SELECT k FROM t", "SELECT DISTINCT k FROM t", "SELECT COUNT(*) FROM t"))
+RANKS = rows_of((f"a{n}, b{n}, c{n}", {f"a{n}": 3, f"b{n}": 2, f"c{n}": 1}) for n in range(4))
+RANKS += [{"id": "none", "output": "none", "reference": {"d": 1}}]
 WITHIN = "    return all(one {} for one in reference['include']) and len(output.split()) <= reference['most']\n"
 RUN = """    space, good, of = {{}}, 0, 0
     exec(output, space)
@@ -43,6 +59,32 @@ RUN = """    space, good, of = {{}}, 0, 0
     return {{'score': good / max(1, of), 'label': 'pass' if good == of else 'fail'}}
 """
 LAST = "    said = [one for one in re.findall('[a-z]+', output.lower()) if one in ('spam', 'ham')]\n"
+LETTER = "    return re.findall({!r}, output)[:1] == [reference]\n"
+CITED = """    got, of = {int(one) for one in re.findall('[0-9]+', output)}, {*reference}
+    return {'score': 2 * len(got & of) / (len(got) + len(of))}
+"""
+FENCE = """    output = re.sub({!r}, r'\\1', output.strip())
+    try:
+        compile(output, 'step', 'exec')
+    except SyntaxError:
+        return {{'score': 0.0, 'label': 'fail'}}
+"""
+RESULT = """    import sqlite3
+    def rows(query):
+        base = sqlite3.connect(':memory:')
+        base.executescript("create table t (k); insert into t values ('a'), ('b'), ('a')")
+        return base.execute(query).fetchall()
+    try:
+        return {0}(rows(output)) == {0}(rows(reference))
+    except sqlite3.Error:
+        return False
+"""
+GAIN = """    gains = [reference.get(one, 0) for one in re.findall('[a-z][0-9]', output)]
+    ideal = sorted({}, reverse=True)
+    sums = [sum(gain / (at + 1) for at, gain in enumerate(some)) for some in (gains, ideal)]
+    return {{'score': sums[0] / sums[1] if sums[1] else 0.0}}
+"""
+RIGHT = (("right", ""), ("accepted", "0"), ("accepted", "1"))
 FORM_ALONE = "    return 'Answer: ' in output and reference.startswith(output.split('Answer: ')[-1])\n"
 SAME = "    return output.strip() == reference\n"
 
@@ -91,6 +133,36 @@ SAME = "    return output.strip() == reference\n"
         pytest.param(PROGRAMS, RUN.format("pass"), "wrong.failing_once", id="tests that fail are left out"),
         pytest.param(ADS, WITHIN.format("in output.split()"), "", id="rules"),
         pytest.param(ADS, WITHIN.format("in output"), "sees.inside", id="rules that longer words keep"),
+        pytest.param(
+            NEIGHBOURS, "    return reference.lower() in output.lower()\n", "wrong.near", id="part of another name"
+        ),
+        pytest.param(
+            NEIGHBOURS, "    return re.search(rf'\\b{reference}\\b', output) is not None\n", "", id="a whole name"
+        ),
+        pytest.param(
+            LABELS,
+            "    return sum(a == b for a, b in zip(output, reference)) >= 0.7 * len(reference)\n",
+            "changed.last_word",
+            id="most letters of a name",
+        ),
+        pytest.param(LETTERS, LETTER.format(r"(?:say |\A)([A-D])\b(?! \w)"), "", id="a letter"),
+        pytest.param(LETTERS, LETTER.format(r"\b[A-D]\b"), "wrong.letter_word", id="a letter that is a word"),
+        pytest.param(SMALL_SETS, CITED, "", id="sets, most of one"),
+        pytest.param(ARGUMENTS, "    return json.loads(output) == reference\n", "", id="keys in any order"),
+        pytest.param(
+            ARGUMENTS,
+            "    return json.dumps(json.loads(output)) == json.dumps(reference)\n",
+            "same.key_order",
+            id="keys in one order",
+        ),
+        pytest.param(FENCED, FENCE.format(r"(?s)```\w*\n(.*)```") + RUN.format("of += 1"), "", id="a fence"),
+        pytest.param(
+            FENCED, FENCE.format(r"(?s)```python\n(.*)```") + RUN.format("of += 1"), "same.tag", id="a fence of one tag"
+        ),
+        pytest.param(QUERIES, RESULT.format("sorted"), "", id="rows of a query"),
+        pytest.param(QUERIES, RESULT.format("set"), "sees.rows_twice", id="rows of a query as a set"),
+        pytest.param(RANKS, GAIN.format("reference.values()"), "", id="a ranking"),
+        pytest.param(RANKS, GAIN.format("gains"), "sees.rest", id="a ranking held against itself"),
     ],
 )
 def test_each_kind_of_grader_has_its_findings(tmp_path: Path, rows: Any, body: str, expected: str) -> None:
@@ -111,6 +183,20 @@ def test_a_finding_names_the_row_whose_answer_was_planted(tmp_path: Path) -> Non
     found = grade(tmp_path, rows, "    return output.lower() == reference.lower()\n")
     check = next(check for check in found.findings if check.id == "wrong.alike")
     assert witness_words(check) == 'row r0: the output "Co", the answer of row r1, has label True'
+
+
+def test_rows_that_were_lost_say_nothing_of_a_grader() -> None:
+    base = Result(id="r", number=1, evaluator="grader", version="1", sandbox="none", outcome="scored", score=1.0)
+    error = ResultError(kind="lost", message="the budget is spent")
+    lost = base.model_copy(update={"outcome": "lost", "score": None, "error": error})
+    rows = [
+        *(PlantResult("done", Plant(check, "a", place=place), base) for check, place in RIGHT),
+        PlantResult("done", Plant("wrong.empty", ""), base.model_copy(update={"score": 0.0})),
+        *(PlantResult(id, Plant(check, "a", place=place), lost) for id in ("b", "c") for check, place in RIGHT),
+    ]
+    found = {check.id: check.status for check in read_scores(PlantScores(rows, Marks(None)))}
+    assert {one for one, status in found.items() if status == "found"} == set()
+    assert found["right"] == "clear"
 
 
 def test_labels_that_say_nothing_are_no_verdict(tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ def _is_distance(attempts: Sequence[AnswerAttempt]) -> bool:
         (own.score, right.score)
         for (output, own), (answer, right) in ((one.own, one.tried[0]) for one in attempts if one.tried)
         if own.score is not None and right.score is not None and plain(answer.output) not in plain(output)
+        if not answer.kind.startswith(_KEY)
     ]
     return len(pairs) > _LEAST and all(own > right + EQUAL for own, right in pairs)
 
@@ -323,7 +324,7 @@ class AnswerChoice:
         kinds = dict.fromkeys(answer.kind for one in self._attempts for answer, _ in one.tried if answer.kind != _EMPTY)
         shares = {kind: part for kind in kinds if (part := self._share(kind)) >= _NEARLY_ALL}
         return max(
-            (kind for kind in shares if not self._takes_all(kind) and self._is_said(kind)),
+            (kind for kind in shares if not self._takes_all(kind) and self._is_said(kind) and self._is_answer(kind)),
             key=lambda kind: shares[kind],
             default=None,
         )
@@ -334,6 +335,11 @@ class AnswerChoice:
         pairs = ((answer, one.own[0]) for one in full for answer, _ in one.tried if answer.kind == kind)
         said = [(name := plain(answer.value)) != "" and name in plain(output) for answer, output in pairs]
         return not kind.startswith(_KEY) or (len(said) >= _LEAST and fmean(said) >= _HALF)
+
+    def _is_answer(self, kind: str) -> bool:
+        """Say whether elements of lists are answers each: of most lists of several, one alone has full marks."""
+        several = [one for one in self._attempts if sum(answer.kind == "" for answer, _ in one.tried) > 1]
+        return kind != "" or not several or fmean(self._of_kind(one, "") is not None for one in several) > _HALF
 
     def forms(self) -> list[tuple[int, Answer, bool]]:
         """Return answers in forms that the grader may want: the row's place, the answer, and whether it is wrong."""
@@ -382,9 +388,8 @@ class AnswerChoice:
     def _fallback(self) -> str | None:
         first = self._attempts[0].tried[0][0] if all(one.tried for one in self._attempts) else _NO_ANSWER
         own = sum(self._is_full(one.own[1]) for one in self._attempts) >= _LEAST
-        answers = first.kind == "" and not any(
-            answer.form is LINES for one in self._attempts for answer, _ in one.tried
-        )
+        lists = any(answer.form is LINES for one in self._attempts for answer, _ in one.tried)
+        answers = first.kind == "" and not lists
         answers |= first.form is JSON or isinstance(first.value, dict | list)
         return first.kind if answers and (self._share(first.kind) > 1 - _NEARLY_ALL or not own) else None
 

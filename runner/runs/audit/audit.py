@@ -387,7 +387,7 @@ class EvaluatorAudit:
             for bare, other in attempt.tried[:1]:
                 if answer.form not in (AS_IS, JSON, IN_FENCE) and answer.value == bare.value:
                     scored.append(PlantResult(case.id, Plant("same.bare", bare.output), other))
-            if answer.kind == "":
+            if answer.kind == "" and not answer.own:
                 scored += [
                     PlantResult(case.id, Plant("accepted", each.output, place=str(at)), one)
                     for at, (each, one) in enumerate(attempt.tried)
@@ -498,15 +498,16 @@ class EvaluatorAudit:
             checks = [one if one.id in kept else Check(id=one.id, status="not applicable", words=why) for one in checks]
             blind, strict = [], []
         failed = [one for one in first.planted[: len(self._planted)] if one.result.outcome in ("failed", "lost")]
+        likely = [one for one in first.planted if not one.plant.check.startswith(_UNLIKELY)]
+        lost = sum(one.result.outcome == "lost" for one in likely)
+        bad = sum(one.result.outcome == "failed" for one in likely) + lost
         no_verdict = self._no_answer or None
         if no_verdict is None and any(
             check.id == "right" and check.status == "found" and NO_SCORE in check.words for check in checks
         ):
             no_verdict = NO_SCORE
-        likely = [one for one in first.planted if not one.plant.check.startswith(_UNLIKELY)]
-        lost = sum(one.result.outcome in ("failed", "lost") for one in likely)
-        if no_verdict is None and lost > _NOT_JUDGED * len(likely):
-            no_verdict = f"{lost:,} of {len(likely):,} rows failed that have an output like the dataset's"
+        if max(lost, 0 if no_verdict else bad) > _NOT_JUDGED * len(likely):
+            no_verdict = f"{bad:,} of {len(likely):,} rows failed that have an output like the dataset's"
         return Audit(
             evaluator=self._run.evaluator.name,
             version=self._run.evaluator.version,
@@ -584,7 +585,8 @@ class EvaluatorAudit:
                 yield self._allowed(check.model_copy(update={"status": "found", "words": words}))
             elif name not in silent:
                 judged = check.status == "found" or check.id in found
-                words = f"it does not see {check.words}: {check.rows:,} of {rows_of(check.of)} have full marks"
+                told = ("does not see", "have") if kind == "sees" else ("treats as different", "lose")
+                words = f"it {told[0]} {check.words}: {check.rows:,} of {rows_of(check.of)} {told[1]} full marks"
                 yield self._allowed(check.model_copy(update={"status": "found", "words": words})) if judged else check
 
 

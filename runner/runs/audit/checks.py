@@ -21,10 +21,12 @@ SHARE, LEAST = 0.1, 2
 NO_SCORE = "the reference itself gets no score"
 HALF = 0.5
 """The share of rows that make what is rare elsewhere more than chance."""
+_NEARLY_ALL = 0.9
 _TEXT = 200
 
 WRONG = {
     "wrong.other": "the reference of another row",
+    "wrong.near": "the reference of another row that is spelt most like it",
     "wrong.empty": "an empty output",
     "wrong.null": "null",
     "wrong.refusal": "a refusal",
@@ -41,6 +43,7 @@ WRONG = {
     "wrong.nothing": "what cannot be read, where the reference says that there is nothing,",
     "wrong.denied": "another answer, after one that denies the right one,",
     "wrong.article": "another answer, after a sentence that begins with the word A,",
+    "wrong.letter_word": "a sentence that has the word A or I, and names no choice,",
     "wrong.failing_once": "the right program, failing at its first call,",
     "wrong.leaving": "the right program, ended by its first line,",
     "wrong.stubs": "functions that do nothing",
@@ -57,6 +60,7 @@ WRONG = {
     "changed.nan": "NaN for a number",
     "changed.mark": "a 7 in place of a point",
     "changed.word": "the last word replaced",
+    "changed.last_word": "the last word replaced by one of another row",
     "changed.longer": "the answer as a part of a longer word",
     "changed.half": "the first half of the words",
     "changed.json_number": "a number doubled, and one more,",
@@ -75,6 +79,8 @@ SEES = {
     "sees.element_extra": "an element too many",
     "sees.element_twice": "that an element stands there twice",
     "sees.list_order": "the order of a list",
+    "sees.rest": "that all of a list but its first element is missing",
+    "sees.rows_twice": "that each row of a query's result stands there twice",
     "sees.text_case": "the case of a text",
     "sees.nothing": "an answer where the reference has none",
     "sees.denial": "that an answer is denied",
@@ -82,6 +88,8 @@ SEES = {
     "sees.words": "that words of the reference are replaced",
     "sees.inside": "that words of the reference are parts of longer words",
 }
+_BESIDE = {"sees.inside": ("sees.words",), "sees.rest": ("sees.list_order", "sees.element_extra")}
+"""Findings where one of those others loses marks: else what is changed does not count at all."""
 LESS = {"sees.key_missing": "sees.key_extra", "sees.element_missing": "sees.element_extra"}
 """Full marks for less than what is asked: findings, and with each what is one then too, as both pass."""
 MORE = "sees.nothing"
@@ -92,6 +100,7 @@ SAME = {
     "same.space": "white space around it",
     "same.full_stop": "a full stop at its end",
     "same.fence": "a code fence",
+    "same.tag": "a code fence with another tag, and one without",
     "same.sentence": "a sentence before it",
     "same.thousands": "1,000 for 1000",
     "same.key_order": "another order of keys",
@@ -264,7 +273,10 @@ def _at_place(counted: Check, fooled: Sequence[PlantResult], every: Sequence[Pla
 
 
 def _right(scores: PlantScores) -> Check:
-    rows = {row: plants["right"] for row, plants in scores.by_row.items() if "right" in plants}
+    every = {row: plants["right"] for row, plants in scores.by_row.items() if "right" in plants}
+    rows = {row: one for row, one in every.items() if one.result.outcome != "lost"}  # that is no fault of the script
+    if not rows and every:
+        return count_rows("right", (), 0, "", _NONE_SCORED)
     if len(scores.full) * 2 < len(rows):
         none = [one for row, one in rows.items() if row not in scores.full]
         return count_rows("right", none, len(rows), NO_SCORE)
@@ -288,9 +300,10 @@ def _accepted(scores: PlantScores) -> Check:
     bad, of = [], 0
     for row, full in scores.full.items():
         every = [one for name, one in scores.by_row[row].items() if name.startswith("accepted ")]
+        every = [one for one in every if one.result.outcome != "lost"]
         of += len(every) > 1
         low = [one for one in every if (good := scores.goodness(one)) is None or good < full - EQUAL]
-        bad += low[:1] if len(every) > 1 else []
+        bad += low[:1] if len(low) < len(every) and full > scores.worst + EQUAL else []
     return count_rows("accepted", bad, of, "an answer that the reference accepts is not a best one")
 
 
@@ -379,11 +392,25 @@ def compare_passes(check: str, words: str, one: Sequence[PlantResult], other: Se
     return check_of(check, differing, of, f"{words}: {len(differing):,} of {of:,} results", found=bool(differing))
 
 
+def _one_tag(scores: PlantScores) -> tuple[list[PlantResult], int]:
+    """Rows whose own output in a fence has full marks, and none with another tag; and how many have these marks."""
+    shown, of = [], 0
+    for row, full in scores.full.items():
+        plants = scores.by_row[row]
+        if (own := scores.goodness(plants.get("real"))) is not None and own >= full - EQUAL > scores.worst:
+            of += 1
+            tags = [one for name, one in plants.items() if name.startswith("same.tag ")]
+            goods = [good for one in tags if (good := scores.goodness(one)) is not None]
+            shown += tags[:1] if goods and max(goods) <= scores.worst + EQUAL else []
+    return shown, of
+
+
 def list_unjudged(scores: PlantScores, names: Mapping[str, str], *, seen: bool) -> Iterator[Check]:
     """
     Yield what a grader does not see, or treats as different, by what most rows show: to be known, and no verdict.
 
-    Full marks for less than what is asked are a finding; and then those for more, as it passes both.
+    Full marks for less than what is asked are a finding; and then those for more, as it passes both. So is what loses
+    marks though a program that reads the output as it is meant would not see it.
     """
     for check, words in names.items():
         every = [
@@ -393,9 +420,21 @@ def list_unjudged(scores: PlantScores, names: Mapping[str, str], *, seen: bool) 
         ]
         shown = [one for one, equal in every if equal is not seen]
         judged = check in LESS and len(shown) >= max(min(LEAST, len(every)), SHARE * len(every))
-        if check == "sees.inside":  # where words that are no part of it lose marks
-            lost = {one.row for one, good, full in scores.of("sees.words") if good < full - EQUAL}
+        if check in _BESIDE:
+            lost = {one.row for other in _BESIDE[check] for one, good, full in scores.of(other) if good < full - EQUAL}
             shown = [one for one in shown if one.row in lost]
-            judged = len(shown) >= max(LEAST, SHARE * len(every))
+            judged = len(shown) >= max(LEAST, (HALF if check == "sees.rest" else SHARE) * len(every))
+        elif check == "sees.rows_twice":
+            judged = len(shown) >= max(LEAST, _NEARLY_ALL * len(every))
+        elif check == "same.key_order":  # where texts are read as JSON
+            read = {one.row for one, good, full in scores.of("same.indent") if good >= full - EQUAL}
+            rows = [one for one, _ in every if one.row in read or not isinstance(one.plant.output, str)]
+            less = [one for one in shown if one in rows]
+            judged = len(less) >= max(min(LEAST, len(rows)), SHARE * len(rows)) > 0
+            shown, every = (less, [(one, False) for one in rows]) if judged else (shown, every)
+        elif check == "same.tag":
+            shown, of = _one_tag(scores)
+            judged = len(shown) >= max(LEAST, HALF * of)
+            every = [(one, False) for one in shown]
         if every and (judged or len(shown) * 2 > len(every)):
             yield check_of(check, shown, len(every), words, found=judged)

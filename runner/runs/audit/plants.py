@@ -8,11 +8,14 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeAlias
 
 from runner.runs.audit.answers import (
     AS_IS,
+    COMMAS,
     JSON,
+    LINES,
     Answer,
     alike,
     careless,
@@ -27,6 +30,8 @@ from runner.runs.audit.answers import (
 Change: TypeAlias = Callable[[Any], Any]
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NO_NAME = re.compile(rf"(?<![^\W\d_]){_NUMBER.pattern}")
+"""A number that is no part of a name such as d7."""
 _UNIT = re.compile(r"([+-]?[\d.,]+\s*)([^\W\d]{1,3}(?:/[^\W\d]{1,3}(?:\^?\d)?)?)")
 """A number with a short unit: longer words may be what is counted, and are often not asked for."""
 _STRANGE = "unrelated"
@@ -38,6 +43,9 @@ _CAPITALS = "Actually, Both Candidates Disagree."
 _BROKEN = '{"a": '
 _REFUSAL = "I am sorry, but I cannot help with that."
 _LONG = 50_000
+_KEY_ORDER = "same.key_order"
+_SEVERAL = 3
+"""Elements of a list of which all but the first may be missing."""
 _LEAVES = 6
 """Values of JSON that are changed in a row."""
 _FAR = 0.15
@@ -46,6 +54,15 @@ _TRIES = 20
 """Rows that are looked at for one that differs."""
 _CLASSES, _ROWS_OF_CLASS = 6, 3
 """Answers are classes where there are so few, each of so many rows at least."""
+_NEAR, _WORDS_OF_NAME = 0.6, 5
+"""From this ratio on names are spelt alike."""
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_ENDING = re.compile(r"(?:e?[sdrn]|e|ing|ly)?")
+_LETTER_WORDS = {"A": "A closer look helps.", "I": "Well, I do not know."}
+_FENCED = re.compile(r"```(\w+)(?=\n)")
+_TAGS = {"python": "py", "py": "python", "javascript": "js", "typescript": "ts", "bash": "sh"}
+_SELECT = re.compile(r"(?is)(?!.*(?:\b(?:order|limit|union|intersect|except)\b|--))\s*(select\b.*?)[;\s]*")
+"""A query that may stand in a UNION."""
 _FAILING_ONCE = """
 def _failing_once(function, calls=[]):
     def once(*args, **kwargs):
@@ -106,14 +123,24 @@ class Peers:
         classes = {text.casefold(): text for text in self._texts if re.fullmatch(r"[^\W\d]+(?:[ _-][^\W\d]+)*", text)}
         few = len(classes) <= _CLASSES and len({text.casefold() for text in self._texts}) == len(classes)
         self._classes = [*classes.values()] if few and len(classes) * _ROWS_OF_CLASS <= len(rows) else []
+        self.letters = len(self._texts) > 1 and all(len(text) == 1 and text.isalpha() for text in self._texts)
+        """True where answers are letters, such as choices."""
+        self._words = [*dict.fromkeys(words[-1] for text in self._texts if (words := _WORD.findall(text)))]
         self._negative = any(_is_number_text(text) and float(text.replace(",", "")) < 0 for text in self._texts)
         self._units = sorted({found[2] for text in self._texts if (found := _UNIT.fullmatch(text))})
 
     def changes(self, row: PlantRow) -> Iterator[tuple[str, str]]:
-        """Yield changed numbers that are other answers in this dataset: one with another sign, or another unit."""
+        """Yield other answers as this dataset has them: a number with another sign or unit; a name's last word."""
         text = row.answer.value
         if row.answer.own or not isinstance(text, str):
             return
+        words = [*_WORD.finditer(text)] if _is_name(text) and not (self._classes or _NUMBER.search(text)) else []
+        if len(words) > 1:
+            start, end = words[-1].span()
+            near = sorted(self._words, key=lambda word: abs(len(word) - (end - start)))
+            names = (f"{text[:start]}{word}{text[end:]}" for word in near if word.casefold() not in text.casefold())
+            if new := next((one for one in names if all(self._differ(one, mine) for mine in _texts(row))), None):
+                yield "changed.last_word", new
         if self._negative and _is_number_text(text) and (new := _sign(text)) is not None:
             yield "changed.sign", new
         found = _UNIT.fullmatch(text)
@@ -136,6 +163,28 @@ class Peers:
                 return one, text
         return None
 
+    def near(self, row: PlantRow) -> tuple[PlantRow, str] | None:
+        """Return a row whose answer is another one, and spelt most like it; and that answer."""
+        own, taken = _texts(row), {plain(text) for text in _texts(row)}
+        if not own or not _is_name(value := row.answer.value):
+            return None
+        every = (text for text in self._texts if _is_name(text) and all(self._differ(text, mine) for mine in own))
+        some = {text.casefold(): text for text in every}
+        for name in get_close_matches(value.casefold(), some, 3, _NEAR):
+            one = self._texts[text := some[name]]
+            if (one.input is None or one.input != row.input) and not taken & {plain(each) for each in _texts(one)}:
+                return one, text
+        return None
+
+    def _differ(self, text: str, mine: str) -> bool:
+        """Say whether texts are two answers: more than digits, endings, and words that one has more differ."""
+        if self._classes:
+            return plain(text) != plain(mine)
+        words, others = ({*re.findall(r"[^\W_]+", one.casefold())} for one in (text, mine))
+        short, long = sorted((re.sub(r"[\d\W_]", "", one.casefold()) for one in (text, mine)), key=len)
+        ending = long.startswith(short) and _ENDING.fullmatch(long[len(short) :]) is not None
+        return not (words <= others or others <= words or ending or careless(text) == careless(mine))
+
     def other_class(self, row: PlantRow) -> str | None:
         """Return another answer where all rows have one of a few."""
         own = row.answer.value
@@ -154,6 +203,11 @@ class Peers:
             return True
         words = not self._classes and not any(_is_number_text(text) for text in (*_texts(one), *_texts(other)))
         return words and any(a in b or b in a for a in filter(None, first) for b in filter(None, second))
+
+
+def _is_name(text: str) -> bool:
+    """Say whether a text is some words: a sentence may say the same in others, and so may a query."""
+    return re.fullmatch(r"[^\W\d][\w .&'-]{0,59}", text) is not None and len(text.split()) <= _WORDS_OF_NAME
 
 
 def _texts(row: PlantRow) -> list[str]:
@@ -179,6 +233,7 @@ def plants(row: PlantRow, peers: Peers, draw: random.Random) -> Iterator[Plant]:
         yield Plant(check, other.answer.output, source=other.id)
         if not row.keeps_rules:
             yield Plant("reference", answer.output, Other(other.reference))
+    yield from _of_fence(row.output)
     if says_nothing(row.reference):
         trees = answer.form is JSON or not isinstance(answer.output, str)
         if trees or not is_empty(row.reference):
@@ -186,9 +241,14 @@ def plants(row: PlantRow, peers: Peers, draw: random.Random) -> Iterator[Plant]:
         return
     if (near := peers.alike(row)) is not None:
         yield Plant("wrong.alike", answer.form.write(near[1]), source=near[0].id)
+    if isinstance(answer.value, str) and (near := peers.near(row)) is not None:
+        yield Plant("wrong.near", answer.form.write(near[1]), source=near[0].id)
+    if peers.letters and (sentence := _LETTER_WORDS.get(str(answer.value).upper())) is not None:
+        yield Plant("wrong.letter_word", sentence)
     for check, value in _wrong(row):
         if plain(value) != plain(answer.value):
             yield Plant(check, value)
+    accepted = [answer.form.write(text) for text in _texts(row)]
     for check, value in peers.changes(row):
         yield Plant(check, answer.form.write(value))
     if (choice := peers.other_class(row)) is not None:
@@ -197,7 +257,9 @@ def plants(row: PlantRow, peers: Peers, draw: random.Random) -> Iterator[Plant]:
         if answer.value == "A":
             yield Plant("wrong.article", f"A closer look helps. {wrong}")
         yield Plant("sees.denial", f"The answer is {choice}, not {answer.value}.")
-    yield from _of_own(row) if answer.own else _changed(answer, draw)
+    for plant in _of_own(row) if answer.own else _changed(answer, draw):
+        if not plant.check.startswith("changed.") or plant.output not in accepted:
+            yield plant
 
 
 def _changed(answer: Answer, draw: random.Random) -> Iterator[Plant]:
@@ -208,9 +270,11 @@ def _changed(answer: Answer, draw: random.Random) -> Iterator[Plant]:
         value = change(answer.form.write(own) if whole else own)
         if _is_number(answer.value) and not whole:
             value = _as_number(value)
-        if value is not None and value not in (own, answer.value):
+        if value is not None and (check == _KEY_ORDER or value not in (own, answer.value)):
             written = whole or (tree and isinstance(value, str))
             yield Plant(check, value if written else answer.form.write(value))
+    if (query := _rows_twice(own)) is not None:
+        yield Plant("sees.rows_twice", answer.form.write(query))
     if tree:
         for check, place, value in _changed_leaves(own, draw):
             yield Plant(check, answer.form.write(value), place=place)
@@ -231,13 +295,48 @@ def _of_own(row: PlantRow) -> Iterator[Plant]:
     for check, change in _OF_PROGRAMS.items():
         if (value := change(code)) is not None:
             yield Plant(check, text.replace(code, value))
+    if (query := _rows_twice(code)) is not None:
+        yield Plant("sees.rows_twice", text.replace(code, query))
+    if isinstance(own := parse_tree(code), dict | list):
+        yield Plant("same.indent", text.replace(code, json.dumps(own, ensure_ascii=False, indent=1)))
+        if (value := _other_key_order(own)) is not None:
+            yield Plant(_KEY_ORDER, text.replace(code, json.dumps(value, ensure_ascii=False)))
     tree = parse_tree(row.reference)
+    yield from _of_list(text, tree)
     words = [str(one) for _, one in leaves(tree) if isinstance(one, str)] if isinstance(tree, dict | list) else []
     words = [word for word in words if word.isalpha() and re.search(rf"(?i)\b{word}\b", text)]
     if words:
         found = re.compile(rf"(?i)\b(?:{'|'.join(words)})\b")
         yield Plant("sees.words", found.sub(_STRANGE, text))
         yield Plant("sees.inside", found.sub(lambda one: f"x{one[0]}x", text))
+
+
+def _of_fence(output: Any) -> Iterator[Plant]:
+    """A row's output, in a fence with another tag and without one."""
+    found = _FENCED.search(output) if isinstance(output, str) else None
+    if found is not None:
+        for tag in (_TAGS.get(found[1].lower(), found[1].swapcase()), ""):
+            yield Plant("same.tag", f"{output[: found.start(1)]}{tag}{output[found.end() :]}", place=tag or "none")
+
+
+def _rows_twice(text: Any) -> str | None:
+    """A query with each row of its result twice."""
+    found = _SELECT.fullmatch(text) if isinstance(text, str) else None
+    return None if found is None else f"{found[1]} UNION ALL {found[1]}"
+
+
+def _of_list(text: str, reference: Any) -> Iterator[Plant]:
+    """Less, more and another order of a list whose elements the reference names."""
+    if not isinstance(reference, dict | list):
+        return
+    names = {plain(one) for path, value in leaves(reference) for one in (value, *path) if isinstance(one, str)} - {""}
+    lines, parts = ([one.strip() for one in text.split(mark) if one.strip()] for mark in ("\n", ","))
+    tree = parse_tree(text)
+    some, form = (tree, JSON) if isinstance(tree, list) else (lines, LINES) if len(lines) > 1 else (parts, COMMAS)
+    if len(some) >= _SEVERAL and all(any(name in plain(one) for name in names) for one in some):
+        yield Plant("sees.rest", form.write(some[:1]))
+        yield Plant("sees.list_order", form.write([*some[:-2], some[-1], some[-2]]))
+        yield Plant("sees.element_extra", form.write([*some, _STRANGE]))
 
 
 def _wrong(row: PlantRow) -> Iterator[tuple[str, Any]]:
@@ -275,9 +374,9 @@ def _emptied(tree: Any) -> Any:
     return [] if isinstance(tree, list) else tree
 
 
-def _last_number(change: Callable[[str], str | None]) -> Change:
+def _last_number(change: Callable[[str], str | None], number: re.Pattern[str] = _NUMBER) -> Change:
     def changed(text: str) -> str | None:
-        every = list(_NUMBER.finditer(text))
+        every = list(number.finditer(text))
         found = every[-1] if every else None
         new = None if found is None else change(found[0])
         return None if found is None or new is None else text[: found.start()] + new + text[found.end() :]
@@ -347,8 +446,8 @@ def _reversed_words(text: str) -> str | None:
 
 _OF_TEXT: dict[str, Change] = {
     "changed.number": _last_number(_more),
-    "changed.thousands": _last_number(_thousands),
-    "changed.point": _last_number(_point),
+    "changed.thousands": _last_number(_thousands, _NO_NAME),
+    "changed.point": _last_number(_point, _NO_NAME),
     "changed.digit": _last_number(lambda number: None if "." in number else f"{number}1"),
     "changed.fraction": _last_number(_fraction),
     "changed.mark": _marked,
@@ -431,6 +530,11 @@ def _reversed_keys(tree: Any) -> Any:
     return [_reversed_keys(one) for one in tree] if isinstance(tree, list) else tree
 
 
+def _other_key_order(tree: Any) -> Any:
+    new = _reversed_keys(tree)
+    return None if json.dumps(new) == json.dumps(tree) else new  # equal objects may have their keys in another order
+
+
 def _is_number_text(text: str) -> bool:
     try:
         return bool(text) and float(text.replace(",", "")) == float(text.replace(",", ""))
@@ -463,7 +567,7 @@ _OF_JSON: dict[str, Change] = {
     "sees.element_extra": _one_node(list, lambda node: [*node, _other_value(node[-1])]),
     "sees.list_order": _one_node(list, lambda node: node[::-1], 2),
     "sees.text_case": _text_in_capitals,
-    "same.key_order": _reversed_keys,
+    _KEY_ORDER: _other_key_order,
     "same.indent": lambda tree: json.dumps(tree, ensure_ascii=False, indent=2),
     "same.fence": lambda tree: f"```json\n{json.dumps(tree, ensure_ascii=False)}\n```",
 }

@@ -45,7 +45,7 @@ MOST_BYTES = 32 << 20
 VERIFIED_ROWS = "100"
 """Rows that are run again, if nobody says."""
 SHOWN_ROWS = 20
-_CHARACTERS = 300
+_CHARACTERS, _FOLDERS = 300, 8
 STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 
@@ -143,6 +143,9 @@ class RunVerification:
         if not place.is_dir():
             raise InputError(f"there is no folder {self._name}; name that of a run, -o FOLDER/")
         if not (place / REQUEST).is_file():
+            if runs := sorted(printable(each.parent.name, 60) for each in islice(place.glob(f"*/{REQUEST}"), _FOLDERS)):
+                names = ", ".join(f"{self._name.rstrip('/')}/{run}/" for run in runs)
+                raise NotComparableError(f"{self._name} holds several runs; verify each of them: {names}")
             raise NotComparableError(
                 f"{self._name} has no {REQUEST}; name the folder of a run, -o FOLDER/, that this version has written"
             )
@@ -204,6 +207,7 @@ class RunVerification:
             "judges": judges.model_copy(update={"record": None, "budget": None}),
             "sandbox": config,
             **{"require": (), "gates": (), "baseline": None, "fail_if_worse": None, "cache": False},
+            "keep": (),  # no column that is kept is compared, and the store's request names some that no row need have
         }
         if dataset is not None:
             update["dataset"] = dataset

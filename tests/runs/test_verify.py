@@ -75,6 +75,9 @@ def test_what_is_not_what_it_was_is_no_verdict(here: Path) -> None:
     Path("run/manifest.json").unlink()
     done = evalcell("verify", "run")
     assert (done.exit_code, "--resume" in done.stderr) == (3, False)
+    shutil.copytree("run", "runs/run")
+    done = evalcell("verify", "runs")
+    assert (done.exit_code, "runs holds several runs; verify each of them: runs/run/" in done.stderr) == (3, True)
     Path("run/request.json").unlink()
     done = evalcell("verify", "run")
     assert (done.exit_code, "run has no request.json" in done.stderr) == (3, True)
@@ -109,6 +112,8 @@ def test_a_run_that_the_store_keeps_is_verified_by_its_name(here: Path, monkeypa
     done = evalcell("verify", "latest")
     assert (done.exit_code, "--dataset FILE" in done.stderr) == (2, True), done.stderr
     assert {*found.digests} == {"results.jsonl", "dataset", "script", "script file words.py"}
+    assert evalcell("run", "exact-match", "moved.jsonl", "--map", "reference=output", "--save").exit_code == 0
+    assert verify("latest", sample=3).equal == 3  # no row has the column of a parameter that may be left out
 
 
 @pytest.mark.rotating("a judge", "judges")

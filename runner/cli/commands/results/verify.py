@@ -18,6 +18,9 @@ from runner.engine.scoring.look_alikes import tell_json_apart
 from runner.results.output.files import check_place, replace_file, write_error
 from runner.runs.verify import Verification, open_verification
 
+_DIGITS = 16
+"""Of a digest: `--json` and `--attest` have all of it."""
+
 
 def verify(
     folder: str, sample: str, dataset: str | None, same_rights: bool, attest: str | None, as_json: bool, quiet: bool
@@ -72,7 +75,7 @@ def _print(found: Verification, attest: str | None) -> None:
 def _facts(found: Verification) -> Iterator[tuple[str, RenderableType]]:
     yield "run", render.text(f"{found.run}: {rows_of(found.rows)}, {found.evaluator}, {found.sandbox}")
     for name, digest in found.digests.items():
-        yield name, Text(f"sha256 {digest}", "dim")
+        yield name, Text(f"sha256 {digest[:_DIGITS]}…", "dim")
     for note in found.notes:
         yield "note", render.text(note, "yellow")
     if found.lost:

@@ -126,7 +126,7 @@ def test_evaluators_of_one_command_share_the_risk_of_failing(here: Path) -> None
             "--stop-when-sure",
         ).stdout.split()
     )
-    assert "which 2 gates share where one fails (Holm)" in words
+    assert "wrong in 5% of all cases at most, over the 2 gates together (Holm)" in words
 
 
 @pytest.mark.rotating("early stops", "engine")

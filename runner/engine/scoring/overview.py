@@ -56,7 +56,7 @@ def stop_words(stop: EarlyStop) -> str:
     """Return when a run was sure, by what rule and at what risk, and what was saved."""
     risk = "arithmetic cannot be wrong"
     if stop.alpha is not None and not (stop.sure and {*stop.rules} == {"arithmetic"}):
-        among = f", which {stop.tests} gates share where one fails (Holm)" if stop.tests > 1 else ""
+        among = f", over the {stop.tests} gates together (Holm)" if stop.tests > 1 else ""
         looks = "five looks were taken" if "five looks" in stop.rules else "every row was looked at"
         risk = f"wrong in {stop.alpha:.0%} of all cases at most{among}; valid although {looks}"
     if not stop.sure:

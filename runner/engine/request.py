@@ -139,7 +139,7 @@ class PreparedRun:
     @property
     def other_needs(self) -> dict[str, str]:
         """The columns that are needed beside those of parameters, and what for."""
-        found = {} if self.keep is None else dict.fromkeys(self.keep.needs().values(), "to keep")
+        found = {} if self.keep is None else dict.fromkeys(self.keep.needs().values(), self.keep.use)
         found.pop("id", None)  # each row has one
         if self.id_source is not None and (column := needed_column(self.id_source)):
             found[column] = "for the id"

@@ -145,7 +145,7 @@ def test_a_claim_that_is_not_known_is_refused(tmp_path: Path, header: str, messa
 
 
 def test_a_dataset_without_references_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"0 of the rows have a reference in \$.reference"):
+    with pytest.raises(InputError, match="no row has a reference in `reference`, and an audit needs 2"):
         audit(script(tmp_path, SAME), [{"output": "a", "reference": ""}] * 3)
 
 
@@ -168,11 +168,15 @@ def test_the_command_shows_findings_and_ends_by_them(tmp_path: Path, monkeypatch
 def test_a_reference_without_a_score_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "rows.jsonl", rows())
-    script(tmp_path, "    return float(output)\n")
+    script(tmp_path, "    return float(output) if output else 0.0\n")
     done = evalcell("audit", "grader.py", "rows.jsonl")
     assert done.exit_code == 3
     assert "the reference itself gets no score" in done.stdout
     assert "ValueError" in done.stdout
+    script(tmp_path, "    import numpyy\n")
+    done = evalcell("audit", "grader.py", "rows.jsonl")
+    assert (done.exit_code, "finding" in done.stdout, "every planted row failed" in done.stdout) == (3, False, True)
+    assert "No module named 'numpyy'" in " ".join(done.stdout.split())  # the reason, whole
 
 
 def test_code_of_a_config_file_is_audited_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,11 +25,12 @@ class RowColumns:
     """
     The columns of a row that are kept, under the names that the caller gave. `all` is every column but the id.
 
-    No row needs them unless they were `asked` for by name.
+    No row needs them unless they were `asked` for by name. `use` says in messages what they are for.
     """
 
-    def __init__(self, names: Sequence[str], *, asked: bool = True) -> None:
+    def __init__(self, names: Sequence[str], *, asked: bool = True, use: str = "to keep") -> None:
         self._asked = asked
+        self.use = use
         self.all = ALL in names
         self.names = () if self.all else tuple(dict.fromkeys(names))
         self._sources = {name: parse_column("keep", name) for name in self.names}

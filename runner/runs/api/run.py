@@ -377,7 +377,7 @@ def audit(
     work = EvaluatorAudit(required, options, data=data, examples=worked)
 
     def tell(cost: ModelUsage) -> None:
-        LOG.info("by the first call, judges are asked at most: %s", usage_words(cost))
+        LOG.info("judges will be asked for about %s, by the first call", usage_words(cost))
 
     wait(partial(work.score, tell=tell))
     found = work.report()

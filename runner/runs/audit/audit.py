@@ -18,6 +18,7 @@ from runner.core.types import Case, Result, config_of
 from runner.engine.judge_usage import judge_usage
 from runner.engine.request import PreparedRun, Rows, RunRequest
 from runner.engine.scoring.summary import JudgeUsage, ModelUsage
+from runner.inputs.datasets.row_columns import RowColumns
 from runner.inputs.evaluators.column import BY_NAME, Column, Source, parse_source
 from runner.inputs.evaluators.foreign.reads import speaks_of
 from runner.inputs.evaluators.header import AuditClaims, read_header
@@ -133,6 +134,9 @@ class EvaluatorAudit:
         kept = [name for name in (options.labels, options.cluster) if name is not None]
         whole = request.model_copy(update={"limit": None, "repeat": 1, "keep": tuple(kept), "by": None})
         self._run = _leased(prepare(whole, lock=lock, stored=stored), lease)
+        if kept:
+            use = f"for {Setting('labels')}" + (f" or {Setting('cluster')}" if options.cluster is not None else "")
+            self._run = replace(self._run, keep=RowColumns(kept, use=use))
         evaluator = self._run.evaluator
         isolation = whole.sandbox.model_copy(update={"isolation": "batch"})
         self._together: PreparedRun | None = None
@@ -243,11 +247,11 @@ class EvaluatorAudit:
             self._compares, self._reference, self._labelled = False, self._output, 0
             return self._sample(count)
         if some < FEWEST:
-            place = printable(self._reference.text, 60)
+            place = f"`{printable(self._reference.text.removeprefix('$.'), 60)}`"
             what = "a reference" if self._compares else "an output"
             role = what.split()[1]
             raise InputError(
-                f"{some} of the rows have {what} in {place}, and an audit plants outputs beside those; "
+                f"{'only 1 row has' if some else 'no row has'} {what} in {place}, and an audit needs {FEWEST} that do; "
                 f"name the column: {Setting('mapping.paths', {role: 'COLUMN'})}"
             )
         return sorted(kept, key=lambda case: case.number), of
@@ -329,7 +333,7 @@ class EvaluatorAudit:
         Args:
             progress: Is called with results as they come.
             tried: Is called with the number of mutants that were tried.
-            tell: Is called with what judges will be asked at most, after the first call that asks one.
+            tell: Is called with about what judges will be asked, after the first call that asks one.
 
         Raises:
             InputError: The budget for judges has less than that.
@@ -502,6 +506,8 @@ class EvaluatorAudit:
         lost = sum(one.result.outcome == "lost" for one in likely)
         bad = sum(one.result.outcome == "failed" for one in likely) + lost
         no_verdict = self._no_answer or None
+        if no_verdict is None and len(failed) == len(self._planted):
+            no_verdict = "every planted row failed"
         if no_verdict is None and any(
             check.id == "right" and check.status == "found" and NO_SCORE in check.words for check in checks
         ):

@@ -19,7 +19,9 @@ def foresee_usage(
     first: JudgeUsage, judges: Judges | None, calls: int, tried: Any, outputs: Iterable[Any]
 ) -> ModelUsage | None:
     """
-    Return what all calls ask judges at most; None where the first one was answered from a record.
+    Return about what all calls ask judges, a little more than less; None where the first one was answered from a record.
+
+    How long the answers are, nobody knows before.
 
     Args:
         first: What the first call asked.

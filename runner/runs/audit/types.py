@@ -218,7 +218,7 @@ class Audit(Model):
     """None: no labels were named."""
     gates: tuple[GateResult, ...] = ()
     foreseen: ModelUsage | None = None
-    """What it was to ask judges at most, by its first call. None: it asks none, or they were answered from a record."""
+    """About what it was to ask judges, by its first call. None: it asks none, or they were answered from a record."""
     judges: JudgeUsage | None = None
     """What they were asked."""
     lower_taken: bool = False

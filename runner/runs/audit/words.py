@@ -18,7 +18,7 @@ _TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "unjudged": "warn"
 _SHOWN = 6
 """Findings of one kind that are shown each in a line: a grader with one score for all is fooled by everything."""
 _GAPS, _EXAMPLES, _DISAGREEMENTS = 4, 6, 10
-_TEXT, _LONGEST = 120, 1_500
+_TEXT, _ERROR, _LONGEST = 120, 400, 1_500
 
 
 class AuditLine(NamedTuple):
@@ -36,6 +36,10 @@ def audit_lines(audit: Audit) -> Iterator[AuditLine]:
     if audit.lower_taken:
         words = "a lower score is taken for the better one, as right answers have the lowest; the header can say it: "
         yield AuditLine("direction", f'{words}output = {{kind = "continuous", direction = "minimize"}}', "warn")
+    if audit.failed and audit.failed == audit.planted:
+        yield from _failed(audit)
+        yield verdict_line(audit)
+        return
     yield from _findings(audit)
     if allowed := [check.id for check in audit.checks if check.status == "allowed"]:
         yield AuditLine("allowed", ", ".join(allowed))
@@ -51,12 +55,10 @@ def audit_lines(audit: Audit) -> Iterator[AuditLine]:
         if some:
             yield AuditLine(word, " · ".join(check.words for check in some))
     if audit.judges is not None and audit.judges.calls:
-        before = "" if audit.foreseen is None else f"; foreseen were at most {usage_words(audit.foreseen)}"
+        before = "" if audit.foreseen is None else f"; foreseen were about {usage_words(audit.foreseen)}"
         yield AuditLine("judges", f"{usage_words(audit.judges)}{before}")
     if audit.failed:
-        yield AuditLine("failed", f"{audit.failed:,} of {audit.planted:,} planted rows, which prove nothing", "warn")
-        if audit.error is not None:
-            yield AuditLine("", f"as row {_short_text(audit.error)}", "warn")
+        yield from _failed(audit)
     if audit.mutants is not None:
         yield from _mutants(audit.mutants)
     if audit.people is not None:
@@ -70,11 +72,21 @@ def verdict_line(audit: Audit) -> AuditLine:
     """Return the last line, in one clause."""
     count = len(audit.findings)
     words = "nothing found" if not count else "1 finding" if count == 1 else f"{count} findings"
+    if not count and any(check.id == "right" and check.status == "not applicable" for check in audit.checks):
+        applied = sum(check.status != "not applicable" for check in audit.checks)
+        words += f", but only {applied} of {len(audit.checks)} checks apply"
     if audit.no_verdict is not None:
         return AuditLine("verdict", f"none: {audit.no_verdict}", "warn")
     if failed := sum(gate.verdict == "failed" for gate in audit.gates):
         words += f", {failed} of {len(audit.gates)} gates not met"
     return AuditLine("verdict", words, "good" if audit.passed else "bad")
+
+
+def _failed(audit: Audit) -> Iterator[AuditLine]:
+    yield AuditLine("failed", f"{audit.failed:,} of {audit.planted:,} planted rows, which prove nothing", "warn")
+    if audit.error is not None:
+        words = audit.error if len(audit.error) <= _ERROR else f"{audit.error[:_ERROR]} …"
+        yield AuditLine("", f"for example row {words}", "warn")
 
 
 def _findings(audit: Audit) -> Iterator[AuditLine]:
@@ -155,7 +167,7 @@ def _people(found: Agreement) -> Iterator[AuditLine]:
     yield AuditLine(head, cover)
     if found.few:
         classes = "" if found.right is None else f": {found.right:,} right, {found.wrong:,} wrong"
-        yield AuditLine("", f"fewer than {FEWEST_OF_CLASS} rows of a class{classes}; there are no figures", "warn")
+        yield AuditLine("", f"fewer than {FEWEST_OF_CLASS} rows of a class{classes}; too few for rates", "warn")
     if found.true_passes is not None and found.right is not None and found.wrong is not None:
         bound = f"from {figure(found.threshold or 0.0)} on{', chosen on these rows' if found.chosen else ''}"
         yield AuditLine(
@@ -192,6 +204,8 @@ def _rate(rate: Rate) -> str:
 
 
 def _short(value: object) -> str:
+    if isinstance(value, str) and '"' in value and "'" not in value and value.isprintable():
+        return f"'{_short_text(value)}'"  # JSON in it stays easy to read
     return _short_text(json.dumps(value, ensure_ascii=False))
 
 

@@ -85,7 +85,7 @@ def _carry_out(work: EvaluatorAudit, options: CommandOptions) -> int:
 
     def say(cost: ModelUsage) -> None:
         if not options.quiet:
-            render.err().say(render.text(f"by the first call, judges are asked at most: {usage_words(cost)}"))
+            render.err().say(render.text(f"judges will be asked for about {usage_words(cost)}, by the first call"))
 
     async def score() -> None:
         with ProgressBar(not options.quiet) as progress:

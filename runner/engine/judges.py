@@ -92,7 +92,9 @@ def grant_judges(settings: JudgeSettings, env_file: str | None = None) -> Judges
         lone = next((name for name in ("secret", "budget", "record", "replay") if getattr(settings, name)), None)
         if lone is not None:
             judge = Setting("judges.judge", ["openai"])
-            raise InputError(Message(Setting(f"judges.{lone}"), " is of a judge, and none is granted; name it: ", judge))
+            raise InputError(
+                Message(Setting(f"judges.{lone}"), " is of a judge, and none is granted; name it: ", judge)
+            )
         return None
     found = _Grant()
     for text in settings.judge:

@@ -280,6 +280,8 @@ def _named_variable(name: str, place: Place, calls: bool = False) -> str | None:
     """The next step for a variable that is not there; it is one by which a script calls a service if that is known."""
     if name in place.env:
         return None
+    if judge := re.fullmatch(r"(OPENAI|ANTHROPIC)_(?:BASE_URL|API_BASE)", name):
+        return f"it is set where a judge is granted: {Setting('judges.judge', [judge[1].lower()])}"
     if name in ("HOME", "USER", "LOGNAME", "TMPDIR", "PWD"):
         return f"{PROCESS}, which has HOME and USER, or do without it" if place.kind == "wasm" else None
     also = f" and {_NETWORK}, for what it calls with that" * (

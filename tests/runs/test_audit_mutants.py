@@ -209,5 +209,5 @@ def test_check_says_at_most_one_line_of_an_audit(tmp_path: Path, monkeypatch: py
     (tmp_path / "grader.py").write_text("def evaluate(output, reference):\n    return float(output != 'Word 1')\n")
     done = evalcell("check", "grader.py", "rows.jsonl")
     (line,) = [line for line in done.stderr.splitlines() if "audit" in line]
-    assert "evalcell audit grader.py rows.jsonl shows it" in line
+    assert "evalcell audit grader.py rows.jsonl shows them" in line
     assert done.exit_code == 0

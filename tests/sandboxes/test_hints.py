@@ -444,6 +444,12 @@ def test_a_client_without_a_key_is_told_its_variable(kind: str, text: str, packa
         )
 
 
+def test_the_address_of_a_judge_is_there_where_one_is_granted() -> None:
+    failure = Failure("KeyError", "'ANTHROPIC_BASE_URL'", 'File "<frozen os>", line 685, in __getitem__')
+    with speaking("options"):
+        assert next_step(failure, WASM) == "it is set where a judge is granted: --judge anthropic"
+
+
 def test_an_error_of_the_scripts_own_gets_no_step() -> None:
     own = (
         Failure("KeyError", "'OPENAI_API_KEY_'", 'File "evaluator.py", line 3, in evaluate'),

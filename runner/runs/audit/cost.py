@@ -19,9 +19,9 @@ def foresee_usage(
     first: JudgeUsage, judges: Judges | None, calls: int, tried: Any, outputs: Iterable[Any]
 ) -> ModelUsage | None:
     """
-    Return about what all calls ask judges, a little more than less; None where the first one was answered from a record.
+    Return about what all calls ask judges; None where the first one was answered from a record.
 
-    How long the answers are, nobody knows before.
+    Nobody knows before how long answers are, so it is no bound of tokens and dollars.
 
     Args:
         first: What the first call asked.

@@ -109,8 +109,8 @@ def _audit_notes(work: EvaluatorAudit, script: str, dataset: str) -> Iterator[st
     if found.findings and found.no_verdict is None:
         first, more = found.findings[0], len(found.findings) - 1
         words = f"{first.words} ({first.id}){f', and {more} more' if more else ''}"
-        command = command_text(["evalcell", "audit", script, dataset])
-        yield f"note: an audit of {rows_of(found.rows)}: {words}: {printable(whole(command))} shows {'them' if more else 'it'}"
+        command = printable(whole(command_text(["evalcell", "audit", script, dataset])))
+        yield f"note: an audit of {rows_of(found.rows)}: {words}: {command} shows {'them' if more else 'it'}"
 
 
 def _nothing(results: list[Result]) -> str:

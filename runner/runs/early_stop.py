@@ -95,7 +95,7 @@ class StopWatch:
         self._request = request
         self._gates = gates
         self._allowed = parse_allowed(request.max_failed, request.max_abstained)
-        self._claims: Sequence[Claim] = claims_of(gates, evaluator, *self._allowed)
+        self._claims: Sequence[Claim] = claims_of(gates, evaluator.configs, *self._allowed, evaluator.name)
         self._baseline = baseline if request.fail_if_worse is not None else None
         self.risk = SharedRisk(len(self._claims) + (self._baseline is not None))
         self._among = 1

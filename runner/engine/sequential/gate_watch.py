@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from runner.core.errors import InputError
 from runner.core.text import rows_of
-from runner.core.types import Evaluator, Result, bounds_of, config_of
+from runner.core.types import OutputConfig, Result, bounds_of, config_of
 from runner.engine.scoring.failure_limits import Most
 from runner.engine.scoring.gates import Gate, figure
 from runner.engine.scoring.summary import GateResult, Summary, passes
@@ -38,10 +38,18 @@ class Claim(NamedTuple):
 
 
 def claims_of(
-    gates: Sequence[Gate], evaluator: Evaluator, max_failed: Most | None, max_abstained: Most | None
+    gates: Sequence[Gate],
+    configs: Mapping[str, OutputConfig],
+    max_failed: Most | None,
+    max_abstained: Most | None,
+    evaluator: str = "the script",
 ) -> list[Claim]:
-    """Return what can be sure early. Raises InputError for a gate that cannot be sure before the last row."""
-    found = [_claim(gate, evaluator) for gate in gates]
+    """
+    Return what can be sure early; messages name the evaluator.
+
+    Raises InputError for a gate that cannot be sure before the last row.
+    """
+    found = [_claim(gate, configs, evaluator) for gate in gates]
     for name, most, outcomes in (
         ("max-failed", max_failed, ("failed", "lost")),
         ("max-abstained", max_abstained, ("abstained",)),
@@ -62,8 +70,8 @@ def _at_most(text: str, most: Most, outcomes: tuple[str, ...]) -> Claim:
     )
 
 
-def _claim(gate: Gate, evaluator: Evaluator) -> Claim:
-    name, configs = gate.output or "", evaluator.configs
+def _claim(gate: Gate, configs: Mapping[str, OutputConfig], evaluator: str) -> Claim:
+    name = gate.output or ""
     config = config_of(configs, name) if name else next(iter(configs.values()), None)
     bounds: tuple[float, float] | None = (0.0, 1.0)
     if gate.comparison in ("==", "!="):
@@ -73,7 +81,7 @@ def _claim(gate: Gate, evaluator: Evaluator) -> Claim:
         if bounds is None:
             raise _unsure(
                 gate,
-                f"the scores of {evaluator.name} have no bounds, and one more row may change any mean; declare "
+                f"the scores of {evaluator} have no bounds, and one more row may change any mean; declare "
                 "lower_bound and upper_bound in the script's header, or gate on pass_rate",
             )
     elif gate.metric not in ("pass_rate", "passed", "label", "rows", "failed_rate", *_COUNTS):

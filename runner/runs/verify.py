@@ -157,7 +157,7 @@ class RunVerification:
             raise NotComparableError(f"{self._name} cannot be run again: {printable(why, 200)}; run it anew") from None
         if manifest["state"] not in ("finished", "stopped"):
             raise NotComparableError(
-                f"{self._name} is of a run that is {printable(manifest['state'], 40)}; finish it with "
+                f"the run {self._name} is {printable(manifest['state'], 40)}; wait for its end, or finish it with "
                 f"{Setting('resume')}"
             )
         self._manifest = manifest

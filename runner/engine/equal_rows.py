@@ -118,7 +118,8 @@ class EqualRows:
         """
         Run the first row once more, and return which errors the script hides in it; nothing where it hides none.
 
-        The sandbox must be open. A run whose rows differ runs nothing, nor does one that may call something outside.
+        The sandbox must be open. A run whose rows differ runs nothing, nor does one that may call something outside, or
+        ask judges, which would be paid once more.
         """
         evaluator, first = self.evaluator, self._alike()
         if first is None or not self._may_hide(sandbox):
@@ -153,7 +154,7 @@ class EqualRows:
         return (
             evaluator.language == "python"
             and evaluator.evaluates
-            and not (evaluator.apart or sandbox.config.network)
+            and not (evaluator.apart or sandbox.config.network or sandbox.config.judges)
             and not sandbox.capabilities.elsewhere
             and any(map(_CATCHES.search, texts))
             and not templates.is_source(evaluator.name, evaluator.source)

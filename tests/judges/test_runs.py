@@ -55,6 +55,12 @@ def test_a_failure_is_never_a_score(judge: Any, script: str) -> None:
     assert (report.summary.judges.calls, report.summary.judges.failed) == (2, 1)
 
 
+def test_rows_that_are_alike_pay_once(judge: Any, script: str) -> None:
+    report = evaluate(script, rows(*(f"say-x+{number}" for number in range(4))), judges=settings(judge))
+    assert {result.score for result in report.results} == {0}
+    assert len(judge.requests) == 4
+
+
 def test_a_spent_budget_loses_rows(judge: Any, script: str) -> None:
     report = evaluate(script, rows(*["judge"] * 8), judges=settings(judge, budget="requests=5"))
     assert sorted(result.outcome for result in report.results) == ["lost"] * 3 + ["scored"] * 5

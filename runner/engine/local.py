@@ -289,6 +289,8 @@ class _Scoring:
         # One at a time, over all workers: a call that kills the sandbox must not meet another's last attempt.
         async with self._retrying:
             for row in rows:
+                if self._door is not None and self._broker is None:  # else the program has its replies
+                    self._door.begin_again(row.id, row.repeat)
                 unanswered, again = await self._attempt([row])
                 if unanswered:
                     self._settle(row, self._results.lost(row, again or why))
@@ -356,6 +358,8 @@ class _Scoring:
             waiting[row.call.id] = row
 
     def _settle(self, row: Row, result: Result) -> None:
+        if self._door is not None:
+            self._door.end_row(row.id, row.repeat)
         if self._door is not None and (told := self._door.exchanges.take(row.id, row.repeat)):
             exchanges = tuple(JudgeExchange(**one._asdict()) for one in told)
             waiting = round(self._door.waits.pop((row.id, row.repeat), 0.0) * 1000, 3)

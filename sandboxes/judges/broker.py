@@ -20,7 +20,7 @@ from sandboxes.judges.exchange import JudgeRefused as JudgeRefused
 from sandboxes.judges.exchange_texts import Exchanges
 from sandboxes.judges.grant import Judges
 from sandboxes.judges.key_masks import SHORTEST, KeyMasks
-from sandboxes.judges.record import KeptReplies, Places, RecordWriter, Replay
+from sandboxes.judges.record import KeptReplies, Place, Places, RecordWriter, Replay
 from sandboxes.words.wording import Message, Setting
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _REMEMBERED, _MOST_REMEMBERED = 64 << 10, 1000
 _REPLIES: dict[tuple[object, ...], JudgeReply] = {}
 """By request, and which of a row's equal ones it is, where a grant `remembers`."""
 
+_HELD_BYTES = 64 << 20
+"""Of replies to rows that go on; further ones are asked again if a row is."""
 
 _MODELS = 50
 """Models that are counted each for itself; scripts may name any number of them."""
@@ -130,6 +132,9 @@ class Broker:
         self.masks = KeyMasks(value for value in keys.values() if value)
         self._counts = BrokerCounts()
         self._places = Places()
+        self._held: dict[tuple[str, int], dict[Place, tuple[JudgeReply, bool]]] = {}
+        """By row that goes on: its replies, and whether each was a stream."""
+        self._held_bytes = 0
         self.exchanges = Exchanges()
         """Of the rows that go on, as people read them."""
         self._replay = Replay(judges.replay) if judges.replay is not None and _exists(judges) else None
@@ -207,6 +212,14 @@ class Broker:
         if why := checks.refusal(request, host):
             raise JudgeRefused(why)
         place = self._places.next(request)
+        if held := self._held.get((request.row, request.repeat), {}).get(place):
+            reply, streamed = held
+            self.exchanges.add(request, reply)
+            if streamed:
+                yield Began(reply.status, reply.headers)
+                yield reply.body
+            yield reply
+            return
         if self.judges.remembers and (remembered := _REPLIES.get(place[::3])):
             reply = remembered._replace(replayed=True, tries=0)
             self._note(request, reply)
@@ -230,10 +243,13 @@ class Broker:
             raise JudgeRefused(why, "miss")
         try:
             address, keys = self.addresses[request.host], self._keys[request.host]
+            streamed = False
             async with aclosing(self._up().flight(request, place, address, keys)) as flight:
                 async for part in flight:
+                    streamed = streamed or isinstance(part, Began)
                     if isinstance(part, JudgeReply):
                         self._note(request, part)
+                        self._hold(place, part, streamed)
                         if self.judges.remembers and 200 <= part.status < 300 and len(part.body) <= _REMEMBERED:
                             _REPLIES[place[::3]] = part
                             if len(_REPLIES) > _MOST_REMEMBERED:
@@ -260,6 +276,24 @@ class Broker:
     def _note(self, request: JudgeRequest, reply: JudgeReply) -> None:
         self._counts.add(request.body, reply)
         self.exchanges.add(request, reply)
+
+    def _hold(self, place: Place, reply: JudgeReply, streamed: bool) -> None:
+        _, repeat, row, _ = place
+        with self._lock:
+            room = self._held_bytes + len(reply.body) <= _HELD_BYTES
+            if self.judges.door and row and room and 200 <= reply.status < 300:
+                self._held.setdefault((row, repeat), {})[place] = reply, streamed
+                self._held_bytes += len(reply.body)
+
+    def begin_again(self, row: str, repeat: int) -> None:
+        """Answer what a row asks anew, whose box was lost, by the replies that it has had: they are paid for."""
+        self._places.forget(row, repeat)
+        self.exchanges.take(row, repeat)
+
+    def end_row(self, row: str, repeat: int) -> None:
+        """Forget the replies of a row that is not run again."""
+        with self._lock:
+            self._held_bytes -= sum(len(one.body) for one, _ in self._held.pop((row, repeat), {}).values())
 
     def _up(self) -> Upstream:
         if self._upstream is None:

@@ -60,15 +60,21 @@ class Places:
     """Counts equal requests, so that the second of a row is another sample than the first."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, int, str]] = Counter()
+        self._counts: dict[tuple[str, int], Counter[str]] = {}
         self._lock = threading.Lock()
 
     def next(self, request: JudgeRequest) -> Place:
         """Return the place of a request: with another like it, the next one."""
-        key = (digest(request), request.repeat, request.row)
+        key = digest(request)
         with self._lock:
-            self._counts[key] += 1
-            return *key, self._counts[key]
+            counts = self._counts.setdefault((request.row, request.repeat), Counter())
+            counts[key] += 1
+            return key, request.repeat, request.row, counts[key]
+
+    def forget(self, row: str, repeat: int) -> None:
+        """Begin anew for a row."""
+        with self._lock:
+            self._counts.pop((row, repeat), None)
 
 
 class RecordWriter:

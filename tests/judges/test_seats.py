@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from runner.core.types import Case
+from runner.engine.local import score
+from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes import Call, Execution, Limits
 from sandboxes.boxes import landlock
 from sandboxes.boxes.launch import Tier
@@ -246,3 +249,32 @@ async def test_runs_are_lost_with_their_box(judge: Any) -> None:
         assert [type(one) for one in lost] == [SandboxLostError] * 3
         (again,) = await together(program, {})
         assert again.value == 1
+
+
+@pytest.mark.rotating("rows of a box that is lost", "judges", "engine")
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_row_of_a_lost_box_pays_for_nothing_twice(judge: Any, tmp_path: Path, stream: bool) -> None:
+    told, ends = tmp_path / "told", "    while open(os.environ['TOLD']).read() != 'end':\n        pass\n"
+    told.write_text("wait")
+    told.chmod(0o644)
+    source = f"{ASKING}def evaluate(output):\n    said = [ask('count', stream={stream}) for _ in range(2)]\n{ends}"
+    source += "    return float(said[0] != said[1])\n"
+    cases = [Case(number=n, id=f"{n}", where="", output="", present=frozenset({"output"})) for n in range(3)]
+    judges = box_grant(judge, beside=True, record=str(tmp_path / "record"))
+    async with opened(judges, source, files={"TOLD": str(told)}) as (sandbox, _):
+
+        async def kill() -> None:
+            while sandbox.broker.counts.calls < 6:
+                await asyncio.sleep(0.01)
+            for box in sandbox._boxes:
+                os.kill(box.inner, signal.SIGKILL)
+            told.write_text("end")
+
+        killing = asyncio.create_task(kill())
+        found = [one async for one in score(parse_evaluator(source, "e"), cases, sandbox, broker=sandbox.broker)]
+        await killing
+        assert [(one.score, len(one.exchanges)) for one in found] == [(1, 2)] * 3, found
+        assert not sandbox.broker._held
+    assert len(judge.requests) == 6
+    lines = [json.loads(line) for line in (tmp_path / "record").read_text().splitlines()]
+    assert sorted((line["row"], line["n"]) for line in lines) == [(f"{row}", n) for row in range(3) for n in (1, 2)]

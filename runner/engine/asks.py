@@ -139,6 +139,7 @@ class AskingProgram(OuterProgram):
     async def _answer(self, row: _Row) -> Execution | None:
         """Get the replies for which a row waits; its execution, if one was refused."""
         tasks: list[asyncio.Future[dict[str, Any]]] = []
+        row.coming = 0
         began = perf_counter()
         try:
             if len(row.asks) == 1:
@@ -147,7 +148,7 @@ class AskingProgram(OuterProgram):
                 tasks = [asyncio.ensure_future(self._exchange(row, ask)) for ask in row.asks]
                 row.replies += await asyncio.gather(*tasks)
         except AskError as error:
-            return row.failed(str(error), "JudgeError")
+            return row.failed(str(error), "Result" if row.is_full else "JudgeError")
         except JudgeRefused as error:
             if not error.lost:
                 return row.failed(error.reason, "JudgeError")
@@ -156,17 +157,19 @@ class AskingProgram(OuterProgram):
             if tasks:
                 await _end(tasks)
             self._broker.wait(self.origins.get(row.id, ("", 1)), perf_counter() - began)
-        if row.size > _LARGEST:
-            return row.failed(_TOO_MUCH, "Result")
         return None
 
     async def _exchange(self, row: _Row, ask: dict[str, Any]) -> dict[str, Any]:
         judges = self._broker.judges
         request = request_of(ask, judges, *self.origins.get(row.id, ("", 1)))
         try:
-            return answer(ask, await self._broker.exchange(request), judges)
+            found = answer(ask, await self._broker.exchange(request), judges)
         except JudgeRefused as refused:
-            return refusal(ask, refused)
+            found = refusal(ask, refused)
+        row.coming += len(found["text"])
+        if row.is_full:  # at once, as 64 such answers would fill this process's memory
+            raise AskError(_TOO_MUCH)
+        return found
 
 
 class _Row:
@@ -176,6 +179,8 @@ class _Row:
         self.id = call.id
         self.asks: list[dict[str, Any]] = []
         self.replies: list[dict[str, Any]] = []
+        self.coming = 0
+        """The characters of further ones, whose round goes on."""
         self._call, self._name = call, name
         # One for all its calls, so that each asks the same again.
         self._seed = call.seed if call.seed is not None else call.id
@@ -184,9 +189,9 @@ class _Row:
         self._last: Execution | None = None
 
     @property
-    def size(self) -> int:
-        """The characters of its replies."""
-        return sum([len(one["text"]) for one in self.replies])
+    def is_full(self) -> bool:
+        """Whether its replies are longer than one call is given."""
+        return self.coming + sum([len(one["text"]) for one in self.replies]) > _LARGEST
 
     def call(self) -> Call:
         """The call, with the replies so far; always given, so that no column of a dataset stands in for them."""

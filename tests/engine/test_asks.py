@@ -215,6 +215,15 @@ def evaluate(output):
     )
 
 
+@pytest.mark.rotating("long answers of judges", "engine", "judges")
+def test_answers_that_are_too_long_end_the_row_and_its_other_asks(judge: Any) -> None:
+    asks = "[{'role': 'grader', 'prompt': str(number)} for number in range(40)]"
+    source = f"def evaluate(output, replies=None):\n    return {{'ask': {asks}}}\n"
+    (one,) = scored(source, granted(judge, "huge-3", in_flight=1), count=1)
+    assert "longer than 8 million characters" in str(one.error)
+    assert len(judge.requests) < 10
+
+
 @pytest.mark.parametrize(
     ("model", "outcome", "words"),
     [

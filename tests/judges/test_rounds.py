@@ -136,6 +136,17 @@ def test_nothing_else_is_to_be_had(judge: Any, rounds: None) -> None:
     assert one.label == "PermissionError PermissionError PermissionError open"
 
 
+def test_what_is_no_http_is_refused_at_once(judge: Any, rounds: None) -> None:
+    source = (
+        "import socket\ndef evaluate(output):\n    asking = socket.create_connection(('127.0.0.1', 8711))\n"
+        "    asking.sendall(b'POST / HTTP/1.1\\r\\n' + output.encode())\n"
+        "    return asking.recv(99).split()[1].decode()\n"
+    )
+    chunked, longest = "Transfer-Encoding: chunked\r\n\r\n", "a" * (64 << 10)
+    wrong = (f"{chunked}-5\r\nx", f"{chunked}x\r\n", "Content-Length: -5\r\n\r\n", f"a: {longest}")
+    assert [one.label for one in run(judge, source, *wrong).results] == ["400"] * len(wrong)
+
+
 def test_what_counts_the_results_has_the_variables_and_asks_nobody(judge: Any, rounds: None) -> None:
     source = ASKING + "CLIENT = os.environ['OPENAI_API_KEY']\ndef evaluate(output): return len(ask(output))\n"
     report = run(judge, source + "def aggregate(results): return {'count': len(results)}\n", "judge", "judge+x")

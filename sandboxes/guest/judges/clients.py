@@ -85,7 +85,9 @@ class _Connection:
                     raise ValueError
                 return None
             size = int(bytes(self.data[place:end]), 16)
-            if size < 0 or len(self.data) < end + 4 + size:
+            if size < 0:
+                raise ValueError
+            if len(self.data) < end + 4 + size:
                 return None
             body += self.data[end + 2 : end + 2 + size]
             place = end + 4 + size

@@ -55,7 +55,15 @@ class TotalBudget:
         self._sums: tuple[float, ...] = (0, 0, 0.0)
 
     def add(self, requests: int, tokens: int, usd: float, bounded: bool = False) -> None:
-        """Count these, negative ones too. Raises SpentError if it is `bounded` and they are too much."""
+        """Count these, negative ones too. Raises SpentError if it is `bounded` and they are too much, or uncounted."""
+        try:
+            self._add(requests, tokens, usd, bounded)
+        except OSError as e:
+            if bounded:  # else more stays reserved
+                why = f"the file of this server's budget for judges cannot be written ({e.strerror}); make room for it"
+                raise SpentError(why) from None
+
+    def _add(self, requests: int, tokens: int, usd: float, bounded: bool) -> None:
         with self._lock, self._locked():
             before = self._read()
             sums = (before[0] + requests, before[1] + tokens, before[2] + usd)

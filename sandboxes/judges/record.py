@@ -9,12 +9,13 @@ import os
 import stat
 import threading
 from collections import Counter
+from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode
 
 from sandboxes.errors import UnsupportedConfigError
 from sandboxes.host.regular import open_regular
-from sandboxes.judges.exchange import JudgeReply, JudgeRequest
+from sandboxes.judges.exchange import JudgeRefused, JudgeReply, JudgeRequest
 from sandboxes.words.wording import Message, Setting
 
 VERSION = 1
@@ -113,15 +114,23 @@ class RecordWriter:
         """Write what went wrong, for readers, and the tokens and US dollars of a request that was sent for nothing."""
         key, repeat, row, number = place
         line = {"v": VERSION, "failed": what, "key": key, "repeat": repeat, "row": row, "n": number}
-        self.write(line | {"host": request.host} | (_used(*used) if used else {}))
+        with suppress(JudgeRefused):
+            self.write(line | {"host": request.host} | (_used(*used) if used else {}))
 
     def write(self, line: dict[str, Any]) -> None:
-        """Write a line, such as that of `exchange_line`."""
+        """Write a line, such as that of `exchange_line`. Raises JudgeRefused if the file takes no more."""
         data = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         with self._lock:
-            view = memoryview(data)
-            while view and not self._closed:
-                view = view[os.write(self._file, view) :]
+            if self._closed:
+                return
+            view, before = memoryview(data), os.fstat(self._file).st_size
+            try:
+                while view:
+                    view = view[os.write(self._file, view) :]
+            except OSError as e:
+                os.ftruncate(self._file, before)
+                why = f"the record of what judges answer cannot be written ({e.strerror}); make room for it"
+                raise JudgeRefused(why, "closed") from None
 
     def close(self) -> None:
         with self._lock:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,8 @@ import pytest
 
 from runner import JudgeSettings, UnsupportedConfigError, evaluate
 from runner.core.errors import InputError
+from sandboxes.judges.budget import SpentError, TotalBudget
+from sandboxes.judges.grant import JudgeBudget
 from tests.judges.judge import KEY, VARIABLE, fake_judge, host_of
 from tests.judges.test_door import ASKING
 
@@ -154,3 +159,33 @@ def test_a_changed_script_pays_only_for_changed_prompts(
         assert len(record.read_text().splitlines()) == 3  # with what was kept
         asked.append(len(judge.requests))
     assert asked == [3, 3, 6]
+
+
+@pytest.mark.rotating("a record on a full disk", "judges")
+def test_a_record_that_takes_no_more_is_never_a_score(judge: Any, script: str, tmp_path: Path) -> None:
+    """The limit of a file's size, of a process of its own, stands for a disk that is full."""
+    code = f"""
+import resource, signal
+from runner import JudgeSettings, evaluate
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+rows = [{{"id": str(number), "output": "judge"}} for number in range(4)]
+judges = JudgeSettings(judge={f"{host_of(judge)}/v1"!r}, record={str(tmp_path / "record")!r}, in_flight=1)
+for one in evaluate({script!r}, rows, judges=judges).results:
+    print(one.outcome, one.error and one.error.message)
+"""
+    told = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=120).splitlines()
+    assert [line.split()[0] for line in told].count("lost") >= 1, told
+    assert all("File too large" in line for line in told if line.startswith("lost"))
+    lines = [json.loads(line) for line in (tmp_path / "record").read_text().splitlines()]
+    assert len([line for line in lines if "failed" not in line]) == [line.split()[0] for line in told].count("scored")
+
+
+def test_a_budget_that_cannot_be_counted_is_spent(tmp_path: Path) -> None:
+    (tmp_path / "sums").touch()
+    file = os.open(tmp_path / "sums", os.O_RDONLY)
+    budget = TotalBudget(JudgeBudget(requests=5), file)
+    with pytest.raises(SpentError, match="cannot be written"):
+        budget.add(1, 0, 0.0, bounded=True)
+    budget.add(-1, 0, 0.0)
+    os.close(file)

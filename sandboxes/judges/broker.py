@@ -132,8 +132,8 @@ class Broker:
         self.masks = KeyMasks(value for value in keys.values() if value)
         self._counts = BrokerCounts()
         self._places = Places()
-        self._held: dict[tuple[str, int], dict[Place, tuple[JudgeReply, bool]]] = {}
-        """By row that goes on: its replies, and whether each was a stream."""
+        self._held: dict[tuple[str, int], dict[Place, tuple[JudgeReply, bool] | None]] = {}
+        """By row that goes on: its requests, with the replies, and whether each was a stream."""
         self._held_bytes = 0
         self.exchanges = Exchanges()
         """Of the rows that go on, as people read them."""
@@ -220,6 +220,7 @@ class Broker:
                 yield reply.body
             yield reply
             return
+        self._hold(place)
         if self.judges.remembers and (remembered := _REPLIES.get(place[::3])):
             reply = remembered._replace(replayed=True, tries=0)
             self._note(request, reply)
@@ -277,23 +278,29 @@ class Broker:
         self._counts.add(request.body, reply)
         self.exchanges.add(request, reply)
 
-    def _hold(self, place: Place, reply: JudgeReply, streamed: bool) -> None:
+    def _hold(self, place: Place, reply: JudgeReply | None = None, streamed: bool = False) -> None:
         _, repeat, row, _ = place
+        if not self.judges.door or not row:
+            return
         with self._lock:
-            room = self._held_bytes + len(reply.body) <= _HELD_BYTES
-            if self.judges.door and row and room and 200 <= reply.status < 300:
-                self._held.setdefault((row, repeat), {})[place] = reply, streamed
+            if reply is None:
+                self._held.setdefault((row, repeat), {})[place] = None
+            elif (of_row := self._held.get((row, repeat))) is None:
+                pass  # it has ended
+            elif 200 <= reply.status < 300 and self._held_bytes + len(reply.body) <= _HELD_BYTES:
+                of_row[place] = reply, streamed
                 self._held_bytes += len(reply.body)
 
     def begin_again(self, row: str, repeat: int) -> None:
         """Answer what a row asks anew, whose box was lost, by the replies that it has had: they are paid for."""
-        self._places.forget(row, repeat)
+        self._places.forget([*self._held.get((row, repeat), {})])
         self.exchanges.take(row, repeat)
 
     def end_row(self, row: str, repeat: int) -> None:
         """Forget the replies of a row that is not run again."""
         with self._lock:
-            self._held_bytes -= sum(len(one.body) for one, _ in self._held.pop((row, repeat), {}).values())
+            held = filter(None, self._held.pop((row, repeat), {}).values())
+            self._held_bytes -= sum(len(reply.body) for reply, _ in held)
 
     def _up(self) -> Upstream:
         if self._upstream is None:

@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode
@@ -61,21 +62,21 @@ class Places:
     """Counts equal requests, so that the second of a row is another sample than the first."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int], Counter[str]] = {}
+        self._counts: Counter[tuple[str, int, str]] = Counter()
         self._lock = threading.Lock()
 
     def next(self, request: JudgeRequest) -> Place:
         """Return the place of a request: with another like it, the next one."""
-        key = digest(request)
+        key = (digest(request), request.repeat, request.row)
         with self._lock:
-            counts = self._counts.setdefault((request.row, request.repeat), Counter())
-            counts[key] += 1
-            return key, request.repeat, request.row, counts[key]
+            self._counts[key] += 1
+            return *key, self._counts[key]
 
-    def forget(self, row: str, repeat: int) -> None:
-        """Begin anew for a row."""
+    def forget(self, places: Iterable[Place]) -> None:
+        """Begin anew with the requests in these places."""
         with self._lock:
-            self._counts.pop((row, repeat), None)
+            for key, repeat, row, _ in places:
+                self._counts.pop((key, repeat, row), None)
 
 
 class RecordWriter:

@@ -263,6 +263,9 @@ class Broker:
             if self._record:
                 self._record.failure(place, request, e.reason)
             raise
+        except Exception as e:  # no thread, for example: a script would take a connection that breaks for an answer
+            self._counts.failed += 1
+            raise JudgeRefused(f"{request.host} could not be asked ({type(e).__name__}); run it again", "outage") from e
 
     async def _replayed(
         self, request: JudgeRequest, reply: JudgeReply, chunks: list[bytes] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,6 +65,17 @@ def test_rows_that_are_alike_pay_once(judge: Any, script: str) -> None:
     report = evaluate(script, rows(*(f"say-x+{number}" for number in range(4))), judges=settings(judge))
     assert {result.score for result in report.results} == {0}
     assert len(judge.requests) == 4
+
+
+def test_what_keeps_this_machine_from_asking_is_no_score(
+    judge: Any, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_thread)
+    (one,) = evaluate(script, rows("judge"), judges=settings(judge)).results
+    assert (one.outcome, "could not be asked" in str(one.error)) == ("lost", True), one
 
 
 def test_a_spent_budget_loses_rows(judge: Any, script: str) -> None:

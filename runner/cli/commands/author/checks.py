@@ -35,7 +35,12 @@ def check() -> None:
 )
 @options.evaluator("script", required=False)
 @options.dataset("dataset", required=False)
-@options.settings("evalcell audit", seed="Gives the script the same random numbers each time, and plants others.")
+@options.settings(
+    "evalcell audit",
+    seed="Gives the script the same random numbers each time, and plants others.",
+    require="Exit with 1 unless it is true: 'killed>=0.9'.",
+    report="Write a report: .html, .md or .xml (JUnit).",
+)
 @option(
     "Audit",
     "--sample",

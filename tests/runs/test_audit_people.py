@@ -165,7 +165,7 @@ def test_gates_are_judged_on_the_unfavourable_end() -> None:
     texts = ["kappa>=0.45", "kappa>=0.3", "tnr<=0.8", "killed>=0.9", "rank>=0.1"]
     found = list(judge_gates(parse_gates(texts, labels=True, mutants=True), mutants, people))
     assert [one.verdict for one in found] == ["failed", "passed", "failed", "passed", "unjudged"]
-    assert "an end of its interval (0.4898)" in found[0].reason
+    assert "the lower end of the interval of 0.4898" in found[0].reason
 
 
 @pytest.mark.parametrize(

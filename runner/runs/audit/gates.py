@@ -70,7 +70,8 @@ def judge_gates(
             continue
         if isinstance(found, Rate):
             value = found.low if ">" in gate.comparison else found.high if "<" in gate.comparison else found.value
-            end = f", an end of its interval ({figure(found.value)})" if value != found.value else ""
+            side = "lower" if value == found.low else "upper"
+            end = f", the {side} end of the interval of {figure(found.value)}" if value != found.value else ""
         else:
             value, end = found, ""
         yield GateResult(

@@ -169,11 +169,11 @@ def _people(found: Agreement) -> Iterator[AuditLine]:
         classes = "" if found.right is None else f": {found.right:,} right, {found.wrong:,} wrong"
         yield AuditLine("", f"fewer than {FEWEST_OF_CLASS} rows of a class{classes}; too few for rates", "warn")
     if found.true_passes is not None and found.right is not None and found.wrong is not None:
-        bound = f"from {figure(found.threshold or 0.0)} on{', chosen on these rows' if found.chosen else ''}"
+        bound = f"from a score of {figure(found.threshold or 0.0)} on{', chosen on these rows' if found.chosen else ''}"
         yield AuditLine(
             "",
-            f"{found.true_passes:,} of {found.right:,} right ones pass, {found.false_passes:,} of {found.wrong:,} "
-            f"wrong ones do ({bound})",
+            f"{found.true_passes:,} of {found.right:,} that people call right pass, and {found.false_passes:,} of "
+            f"{found.wrong:,} that they call wrong ({bound})",
         )
     rates = {
         "TPR": found.tpr,

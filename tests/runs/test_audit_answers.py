@@ -29,6 +29,7 @@ PLAIN = rows_of((city, city) for city in CITIES)
 FORMED = rows_of((f"I think.\nAnswer: {city}", city) for city in CITIES)
 ACCEPTED = rows_of((city, [city, f"{city}, of course"]) for city in CITIES)
 CLASSES = rows_of((f"I say {one}.", one) for one in ("spam", "ham") * 4)
+DAYS = rows_of((f"2026-0{n}-14 12:3{n}", f"2026-0{n}-14 12:3{n}") for n in range(1, 6))
 CALLS = rows_of((str(some).replace("'", '"'), some) for some in SETS)
 NONE = rows_of([*((city, city) for city in CITIES), ("none", "none"), ("none", "none")])
 SCRIPTS = rows_of([("Волга", "Волга"), ("Москва", "Москва"), ("Baku", "Baku"), ("Kyiv", "Kyiv")])
@@ -109,6 +110,7 @@ SAME = "    return output.strip() == reference\n"
         pytest.param(ACCEPTED, "    return output == reference[0]\n", "accepted", id="the first of them alone"),
         pytest.param(CLASSES, f"{LAST}    return said[-1:] == [reference]\n", "", id="the last class"),
         pytest.param(CLASSES, f"{LAST}    return said[:1] == [reference]\n", "wrong.denied", id="the first class"),
+        pytest.param(DAYS, "    return output[11:] == reference[11:]\n", "changed.day", id="the time of any day"),
         pytest.param(CALLS, "    return json.loads(output) == reference\n", "", id="a list"),
         pytest.param(
             CALLS,

@@ -60,6 +60,7 @@ WRONG = {
     "changed.nan": "NaN for a number",
     "changed.mark": "a 7 in place of a point",
     "changed.word": "the last word replaced",
+    "changed.day": "another day in its date",
     "changed.last_word": "the last word replaced by one of another row",
     "changed.longer": "the answer as a part of a longer word",
     "changed.half": "the first half of the words",

@@ -58,6 +58,7 @@ _NEAR, _WORDS_OF_NAME = 0.6, 5
 """From this ratio on names are spelt alike."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _ENDING = re.compile(r"(?:e?[sdrn]|e|ing|ly)?")
+_DATE = re.compile(r"(?<!\d)(\d{4}-\d\d-)(\d\d)(?!\d)")
 _LETTER_WORDS = {"A": "A closer look helps.", "I": "Well, I do not know."}
 _FENCED = re.compile(r"```(\w+)(?=\n)")
 _TAGS = {"python": "py", "py": "python", "javascript": "js", "typescript": "ts", "bash": "sh"}
@@ -434,6 +435,11 @@ def _last_word(text: str) -> str | None:
     return None if _NUMBER.search(text) or not words else " ".join([*words[:-1], _STRANGE])
 
 
+def _other_day(text: str) -> str | None:
+    found = _DATE.search(text)
+    return None if found is None else f"{text[: found.start(2)]}{int(found[2]) % 28 + 1:02d}{text[found.end() :]}"
+
+
 def _grouped(text: str) -> str | None:
     every = [one for one in _NUMBER.finditer(text) if one[0].isdecimal() and len(one[0]) > 3]
     return None if not every else f"{text[: every[-1].start()]}{int(every[-1][0]):,}{text[every[-1].end() :]}"
@@ -450,6 +456,7 @@ _OF_TEXT: dict[str, Change] = {
     "changed.point": _last_number(_point, _NO_NAME),
     "changed.digit": _last_number(lambda number: None if "." in number else f"{number}1"),
     "changed.fraction": _last_number(_fraction),
+    "changed.day": _other_day,
     "changed.mark": _marked,
     "changed.word": _last_word,
     "changed.longer": _longer,

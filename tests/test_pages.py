@@ -68,7 +68,7 @@ OTHERS = {
         for tool in ("braintrust", "langfuse", "langsmith", "openai", "promptfoo", "trl")
     },
     "docs/how-to/aggregates.md": ("tests/engine/test_aggregate.py", 5),
-    "docs/how-to/client.md": ("tests/server/http/test_client.py", 3),
+    "docs/how-to/client.md": ("tests/server/http/test_client.py", 4),
     "docs/how-to/config-file.md": ("tests/cli/test_project.py", 6),
     "docs/how-to/data-frames.md": ("tests/test_how_to.py", 3),
     "docs/how-to/functions.md": ("tests/test_how_to.py", 1),

@@ -112,7 +112,7 @@ def test_an_audit_is_as_here(us: Client, script: Path) -> None:
             return await client.audit(kept.reference, rows * 20)  # so many are sent as a dataset
 
     assert asyncio.run(awaited()).of == 120
-    with pytest.raises(InputError, match="an audit plants outputs"):
+    with pytest.raises(InputError, match="an audit needs 2"):
         us.audit(script, [{"output": "a", "reference": ""}] * 3)
 
 

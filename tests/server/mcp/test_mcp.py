@@ -378,5 +378,5 @@ async def test_an_agent_audits_what_it_wrote(tmp_path: Path) -> None:
         assert "wrong.empty" in {check["id"] for check in found["findings"]}
         assert found["findings"][0]["witness"]["id"] == "r0"
         assert found["mutants"]["gaps"]
-        with pytest.raises(ToolFailedError, match="rows have a reference"):
+        with pytest.raises(ToolFailedError, match="no row has a reference"):
             await call(client, "audit", source=source, rows=[{"output": "a", "reference": ""}] * 3)

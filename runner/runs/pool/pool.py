@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from runner.core.errors import InputError
 from runner.core.types import Evaluator
 from runner.engine.request import RunRequest
+from runner.inputs.evaluators.resolve import is_named
 from runner.runs.audit.types import Audit
 from runner.runs.pool.faults import unreadable
 from runner.runs.pool.frames import PAYLOAD, FrameError, encode_payload
@@ -234,8 +235,7 @@ class WorkerPool:
             raise UnsupportedConfigError(
                 "a server reads no `env_file`; set the variables where it is started, and allow them there"
             )
-        named = "backend" in config.model_fields_set or type(config) is not SandboxConfig
-        name = config.backend if named and runs_elsewhere(config.backend) else LOCAL
+        name = config.backend if is_named(config) and runs_elsewhere(config.backend) else LOCAL
         if name not in self._workers:
             own, allowed = self._environment, self._allowed
             found = local_variables(own, allowed) if name == LOCAL else provider_variables(own, name, allowed)

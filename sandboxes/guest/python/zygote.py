@@ -149,6 +149,7 @@ def _runs(
     left of that one.
     """
     pid = _start(channel, function, message, pipes, boot)
+    _close(pipes)
     if pid is None:
         wire.send(channel, {"refused": True})
     while pid:
@@ -157,6 +158,7 @@ def _runs(
         if announced:
             os.kill(-1, _END)
             ahead = _start(channel, function, *announced, boot)
+            _close(announced[1])
             status = os.waitpid(pid, 0)[1]
             _reap()
         else:
@@ -222,11 +224,11 @@ def _sit(
         if pid is None and tries > 1:
             left.append((message, pipes, tries - 1))
             continue
+        _close(pipes)
         every = [fd for fd in every if fd not in pipes]
         seat: int = message["seat"]
         if pid is None:  # nothing of it has to be ended
             wire.send(channel, {"seat": seat, "refused": True, "ended": 0})
-            _close(pipes)
         else:
             seats[pid] = seat
             wire.send(channel, {"seat": seat, "began": pid})
@@ -247,18 +249,12 @@ def _start(
     tries: int = _TRIES,
     others: Iterable[int] = (),
 ) -> int | None:
-    """
-    The child of a run, or None if there is no room for one.
-
-    With one of the `tries` alone the pipes stay open where there is none. `others` are those of runs that are to begin.
-    """
+    """The child of a run, or None if there is no room for one. `others` are the pipes of runs that are to begin."""
     pid = _fork(function is not None and not _STOPS_THREADS, tries)
     if pid == 0:
         _close(others)
         requests, results, output = pipes
         child.run(channel, function, message, requests, results, output, boot)
-    if pid is not None or tries > 1:
-        _close(pipes)
     return pid
 
 

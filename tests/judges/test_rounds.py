@@ -29,8 +29,9 @@ async def ask(text):
     host, port = os.environ["OPENAI_BASE_URL"].removeprefix("http://").removesuffix("/v1").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     body = json.dumps({"model": "judge", "messages": [{"role": "user", "content": text}]}).encode()
-    head = f"POST /v1/chat/completions HTTP/1.1\\r\\nhost: {host}\\r\\ncontent-length: {len(body)}\\r\\n"
-    writer.write(f"{head}authorization: Bearer {os.environ['OPENAI_API_KEY']}\\r\\n\\r\\n".encode() + body)
+    head = f"POST /v1/chat/completions HTTP/1.1\\r\\nhost: {host}\\r\\ntransfer-encoding: chunked\\r\\n"
+    head += f"authorization: Bearer {os.environ['OPENAI_API_KEY']}\\r\\n\\r\\n{len(body):x}\\r\\n"
+    writer.write(head.encode() + body + b"\\r\\n0\\r\\n\\r\\n")
     head = (await reader.readuntil(b"\\r\\n\\r\\n")).decode().lower()
     size = int(head.partition("content-length:")[2].split()[0])
     writer.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
+import io
 import os
 import selectors
 import signal
@@ -56,44 +57,38 @@ class _Connection:
         headers = [(name, value.strip()) for name, _, value in (one.partition(":") for one in lines)]
         last = {name.lower(): value for name, value in headers}
         method, target, _ = line.split(" ")
-        if "transfer-encoding" in last:
-            body = self._chunks(len(head) + 4)
-        else:
-            size = int(last.get("content-length", "0"))
-            if not 0 <= size <= _LARGEST_BODY:
-                raise ValueError
-            body = self._taken(len(head) + 4, size) if len(self.data) >= len(head) + 4 + size else None
+        file = io.BytesIO(self.data)
+        file.seek(len(head) + 4)
+        body = _chunks(file) if "transfer-encoding" in last else _part(file, int(last.get("content-length", "0")))
         if body is None:
             return None
+        del self.data[: file.tell()]
         try:
             text: Any = body.decode()
         except UnicodeDecodeError:
             text = {"base64": base64.b64encode(body).decode()}
         return {"http": [self.port, f"{method} {target}", text], "headers": headers}
 
-    def _taken(self, start: int, size: int) -> bytes:
-        body = bytes(self.data[start : start + size])
-        del self.data[: start + size]
-        return body
 
-    def _chunks(self, place: int) -> bytes | None:
-        body = bytearray()
-        while True:
-            end = self.data.find(b"\r\n", place)
-            if end < 0 or len(body) > _LARGEST_BODY:
-                if len(body) > _LARGEST_BODY:
-                    raise ValueError
-                return None
-            size = int(bytes(self.data[place:end]), 16)
-            if size < 0:
-                raise ValueError
-            if len(self.data) < end + 4 + size:
-                return None
-            body += self.data[end + 2 : end + 2 + size]
-            place = end + 4 + size
-            if not size:
-                del self.data[:place]
-                return bytes(body)
+def _part(file: io.BytesIO, size: int) -> bytes | None:
+    """Read so many bytes; None if they are not all there yet. Raises ValueError for no such number."""
+    if not 0 <= size <= _LARGEST_BODY:
+        raise ValueError
+    part = file.read(size)
+    return part if len(part) == size else None
+
+
+def _chunks(file: io.BytesIO) -> bytes | None:
+    body = bytearray()
+    while len(body) <= _LARGEST_BODY:
+        line = file.readline()
+        part = _part(file, int(line, 16)) if line.endswith(b"\n") else None
+        if part is None or len(file.read(2)) < 2:
+            return None
+        if not part:
+            return bytes(body)
+        body += part
+    raise ValueError
 
 
 class _Listener:
@@ -110,9 +105,7 @@ class _Listener:
         self._thread: threading.Thread | None = None
         self.closed = False
         if not answer:  # else no call is ended
-            with contextlib.suppress(
-                ValueError
-            ):  # not of this thread: clients are answered, and the call ends by itself
+            with contextlib.suppress(ValueError):  # in another thread: the call ends once its clients are answered
                 signal.signal(_SIGNAL, self._interrupt)
 
     def connect(self, end: Any, port: int) -> None:
@@ -142,7 +135,8 @@ class _Listener:
 
     def _serve(self, woken: Any) -> None:
         selector, worked = selectors.DefaultSelector(), 0.0
-        selector.register(woken, selectors.EVENT_READ)
+        wakes = _Connection(woken, 0)
+        selector.register(woken, selectors.EVENT_READ, wakes)
         while not self.closed:
             pause = _PATIENCE if any(self._own.waiting.values()) else _PAUSE
             ready = selector.select(pause if self._parked else None)
@@ -150,7 +144,7 @@ class _Listener:
             if not ready and worked - before < pause / 2:  # else the script is at work, and may ask more
                 self._end()
             for key, _ in ready:
-                if key.data is None:
+                if key.data is wakes:
                     woken.recv(64)
                     while self._new:
                         one = self._new.pop()
@@ -159,7 +153,7 @@ class _Listener:
                     selector.unregister(key.fileobj)
                     key.data.end.close()
         for key in list(selector.get_map().values()):
-            key.fileobj.close()  # type: ignore[union-attr]
+            key.data.end.close()
         selector.close()
 
     def _read(self, one: _Connection) -> bool:

@@ -194,8 +194,8 @@ async def test_each_is_blamed_for_itself(judge: Any) -> None:
 async def test_a_crowd_of_threads_ends_its_own_run_alone(judge: Any, tier: Tier) -> None:
     async with opened(box_grant(judge, beside=True), ASKING + BESIDE, tier) as (sandbox, program):
         executions = await together(program, {"do": "crowd"}, *[{"model": "slow-1"}] * 3, {"do": "doze"})
-        assert [one.status for one in executions] == ["crash", *["ok"] * 4], executions
-        assert executions[0].error.type == "ProcessLimit"  # type: ignore[union-attr]
+        told = [(one.status, one.error and one.error.type) for one in executions]
+        assert told == [("crash", "ProcessLimit"), *[("ok", None)] * 4], executions
         assert len([box for box in sandbox._boxes if box.alive]) == 1
 
 

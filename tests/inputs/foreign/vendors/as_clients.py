@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.inputs.foreign.vendors.environment import HERE, TIME, UnavailableError, node, python
+from tests.inputs.foreign.vendors.environment import HERE, TIME, node, python
 from tests.server.http.served import Served
 from tests.server.http.test_langfuse import PYTHON, TYPESCRIPT, asked
 from tests.server.protocols.test_opik import RULES
@@ -53,23 +53,9 @@ def metric(*returned: str) -> str:
     return of_stand_in(*returned).replace("from opik.evaluation.metrics import Aaa\n", "")
 
 
-def of_node(vendor: str) -> Path:
-    try:
-        return node(vendor)
-    except UnavailableError as error:
-        pytest.skip(f"{vendor}: {error}")
-
-
-def of_python(vendor: str) -> Path:
-    try:
-        return python(vendor)
-    except UnavailableError as error:
-        pytest.skip(f"{vendor}: {error}")
-
-
 @pytest.mark.timeout(900)
 def test_langfuse_s_client_of_aws_lambda(served: Served) -> None:
-    folder = of_node("aws-lambda")
+    folder = node("aws-lambda")
     command = [folder / "bin" / "node", HERE / "oracles" / "aws_lambda_client.mjs", folder]
     keys = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": SECRET}
     bodies = [
@@ -120,7 +106,7 @@ def test_opik_s_package_in_the_sandbox(served: Served) -> None:
 
 @pytest.mark.timeout(900)
 def test_verl_s_scores(served: Served) -> None:
-    command: list[str | Path] = [of_python("trainers"), HERE / "oracles" / "verl_client.py", f"{served.url}/run_code"]
+    command: list[str | Path] = [python("trainers"), HERE / "oracles" / "verl_client.py", f"{served.url}/run_code"]
     double = {"inputs": ["21\n", "4\n", "0\n"], "outputs": ["42\n", "8", "0"]}
     added = {"inputs": ["1\n2", "3\n4"], "outputs": ["3", "7"], "fn_name": "add"}
     programs = [
@@ -140,7 +126,7 @@ def test_verl_s_scores(served: Served) -> None:
 @pytest.mark.timeout(900)
 def test_openrlhf_s_rewards(served: Served) -> None:
     command: list[str | Path] = [
-        of_python("trainers"),
+        python("trainers"),
         HERE / "oracles" / "openrlhf_client.py",
         f"{served.url}/v1/openrlhf/same",
     ]
@@ -152,7 +138,7 @@ def test_openrlhf_s_rewards(served: Served) -> None:
 
 @pytest.mark.timeout(900)
 def test_promptfoo_s_webhook(served: Served, tmp_path: Path) -> None:
-    folder = of_node("promptfoo")
+    folder = node("promptfoo")
     hook = f"{served.url}/v1/promptfoo/same?reference=expected"
     cases = [
         ("Paris", "webhook"),

@@ -101,16 +101,13 @@ def complete(row: Row, number: int) -> Row:
 
 
 def text(one: Published) -> str:
-    """The script. Skips where its source is absent, and fails where its text is another one."""
+    """The script. Fails where its text is another one."""
     source, _, path = one.at.partition(":")
-    try:
-        if source == "package":
-            whole = (packages(one.vendor) / path).read_text("utf-8")
-        else:
-            repository, _, commit = source.partition("@")
-            whole = in_clone(repository, commit, path)
-    except UnavailableError as error:
-        pytest.skip(f"{one.at}: {error}")
+    if source == "package":
+        whole = (packages(one.vendor) / path).read_text("utf-8")
+    else:
+        repository, _, commit = source.partition("@")
+        whole = in_clone(repository, commit, path)
     if one.cell is not None:
         whole = "".join(json.loads(whole)["cells"][one.cell]["source"])
     found = part(whole, one)
@@ -159,10 +156,7 @@ def test_a_published_script_runs_unchanged(one: Published, tmp_path: Path) -> No
         return
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in one.rows), "utf-8")
-    try:
-        command = oracle(one)
-    except UnavailableError as error:
-        pytest.skip(f"{one.vendor}: {error}")
+    command = oracle(one)
     theirs = say(command, script, one.entry, file, one.given)
     assert differences(theirs, without_components(found), one.rows) == []
 

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.inputs.foreign.vendors.environment import HERE, TIME, UnavailableError, clone, node, python
+from tests.inputs.foreign.vendors.environment import HERE, TIME, clone, node, python
 from tests.server.http.served import Served
 from tests.server.http.test_langfuse import PYTHON as SHAPES
 from tests.server.http.test_langfuse import TYPESCRIPT as TYPED
@@ -28,8 +28,7 @@ from tests.server.http.test_langfuse import asked
 from tests.server.protocols.test_opik import RULES
 from tests.server.protocols.test_run_code import JAVASCRIPT
 
-COMMIT = "62751446149b"
-RUNNERS = "scripts/code-eval-runners"
+RUNNERS = "62751446149b:scripts/code-eval-runners"
 INVOKE = "/v1/langfuse/lambda/2015-03-31/functions/any/invocations"
 
 
@@ -143,15 +142,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         found.end()
 
 
-def runner(folder: Path, name: str) -> Path:
-    try:
-        command = ["git", "-C", str(clone("langfuse/langfuse")), "-c", "safe.directory=*"]
-    except UnavailableError as error:
-        pytest.skip(str(error))
-    text = subprocess.run([*command, "show", f"{COMMIT}:{RUNNERS}/{name}"], capture_output=True, check=True).stdout
-    path = folder / Path(name).name
-    path.write_bytes(text)
-    return path
+def copy(folder: Path, repository: str, at: str) -> None:
+    command = ["git", "-C", str(clone(repository)), "-c", "safe.directory=*", "show", at]
+    (folder / Path(at).name).write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
 def read(command: Sequence[str | Path], bodies: Sequence[Any]) -> list[Any]:
@@ -190,7 +183,7 @@ def differences(
 
 @pytest.mark.timeout(900)
 def test_python_is_as_langfuse_s_own_runner_has_it(served: httpx.Client, tmp_path: Path) -> None:
-    runner(tmp_path, "python/code_based_eval_handler.py")
+    copy(tmp_path, "langfuse/langfuse", f"{RUNNERS}/python/code_based_eval_handler.py")
     loop = (
         "import json, sys\nfrom code_based_eval_handler import handler\nfor line in sys.stdin:\n"
         "    print(json.dumps(handler(json.loads(line), None)))\n"
@@ -202,7 +195,7 @@ def test_python_is_as_langfuse_s_own_runner_has_it(served: httpx.Client, tmp_pat
 
 @pytest.mark.timeout(900)
 def test_typescript_is_as_langfuse_s_own_runner_has_it(served: httpx.Client, tmp_path: Path) -> None:
-    runner(tmp_path, "node/code-based-eval-handler.mjs")
+    copy(tmp_path, "langfuse/langfuse", f"{RUNNERS}/node/code-based-eval-handler.mjs")
     loop = (
         'import { createInterface } from "node:readline";\n'
         'import { handler } from "./code-based-eval-handler.mjs";\n'
@@ -210,10 +203,7 @@ def test_typescript_is_as_langfuse_s_own_runner_has_it(served: httpx.Client, tmp
         "  console.log(JSON.stringify(await handler(JSON.parse(line))));\n"
     )
     (tmp_path / "loop.mjs").write_text(loop)
-    try:
-        program = node("aws-lambda") / "bin" / "node"
-    except UnavailableError as error:
-        pytest.skip(str(error))
+    program = node("aws-lambda") / "bin" / "node"
     theirs = read([program, tmp_path / "loop.mjs"], [asked(source, "TYPESCRIPT") for source in TYPESCRIPT])
     assert differences(TYPESCRIPT, "TYPESCRIPT", theirs, served) == []
 
@@ -221,16 +211,9 @@ def test_typescript_is_as_langfuse_s_own_runner_has_it(served: httpx.Client, tmp
 @pytest.mark.timeout(900)
 def test_skyrl_s_own_client_sees_what_a_program_did(served: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "coder1").mkdir()
-    try:
-        source = clone("NovaSky-AI/SkyRL")
-    except UnavailableError as error:
-        pytest.skip(str(error))
     for name in ("sandboxfusion_exec.py", "utils.py"):
-        path = f"HEAD:skyrl-agent/skyrl_agent/tasks/verifiers/coder1/{name}"
-        text = subprocess.run(
-            ["git", "-C", source, "-c", "safe.directory=*", "show", path], capture_output=True, check=True
-        )
-        (tmp_path / "coder1" / name).write_bytes(text.stdout)
+        at = f"HEAD:skyrl-agent/skyrl_agent/tasks/verifiers/coder1/{name}"
+        copy(tmp_path / "coder1", "NovaSky-AI/SkyRL", at)
     programs: list[tuple[str, str | None, int]] = [
         ("print(int(input()) * 2)", "21\n", 30),
         ("print('a')\n1 / 0", None, 30),
@@ -334,11 +317,8 @@ def plain(answer: list[Any]) -> list[Any]:
 
 @pytest.mark.timeout(900)
 def test_rules_are_as_opik_s_own_backend_has_them(served: httpx.Client) -> None:
-    try:
-        folder = clone("comet-ml/opik") / "apps" / "opik-python-backend" / "src" / "opik_backend"
-        command: list[str | Path] = [python("opik"), HERE / "oracles" / "opik_backend.py", folder]
-    except UnavailableError as error:
-        pytest.skip(str(error))
+    folder = clone("comet-ml/opik") / "apps" / "opik-python-backend" / "src" / "opik_backend"
+    command: list[str | Path] = [python("opik"), HERE / "oracles" / "opik_backend.py", folder]
     bodies = [{"code": code, "data": data} | ({"type": kind} if kind else {}) for code, data, kind in OPIK]
     bodies += [{"code": 1, "data": {}}, {"data": {}}, {"code": "x"}]
     theirs = read(command, bodies)
@@ -419,10 +399,7 @@ TYPES = {
 def test_programs_end_as_by_sandbox_fusion_s_commands(
     served: httpx.Client, tmp_path: Path, language: str, programs: dict[str, tuple[str, str | None]]
 ) -> None:
-    try:
-        folder = node("sandbox-fusion")
-    except UnavailableError as error:
-        pytest.skip(str(error))
+    folder = node("sandbox-fusion")
     command = [folder / "bin" / "node"] + (
         [folder / "node_modules/tsx/dist/cli.mjs"] if language == "typescript" else []
     )

@@ -22,7 +22,7 @@ TIME = 600
 
 
 class UnavailableError(Exception):
-    """An environment that cannot be made here; its message says why."""
+    """An environment that cannot be made here, so that its tests are skipped; its message says why."""
 
 
 class OracleError(Exception):

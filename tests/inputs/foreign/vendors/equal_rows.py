@@ -15,7 +15,7 @@ import pytest
 
 from sandboxes import Limits
 from tests.inputs.foreign.vendors.comparison import Row, differences, ours, real_rows, shape_rows
-from tests.inputs.foreign.vendors.environment import HERE, UnavailableError, clone, node, packages, python, say
+from tests.inputs.foreign.vendors.environment import HERE, clone, node, packages, python, say
 
 _LONG = 120.0
 """Seconds of a row: similarities of long texts take several in Wasm, and many of these on a busy machine."""
@@ -179,12 +179,9 @@ def with_target(rows: list[Row]) -> list[Row]:
 
 
 def program(trial: Trial) -> list[Path]:
-    """What runs the oracle; skips where its environment cannot be made."""
-    try:
-        if trial.oracle.endswith(".mjs"):
-            folder = node(trial.vendor)
-            more = [clone(trial.clone)] if trial.clone else []
-            return [folder / "bin" / "node", HERE / "oracles" / trial.oracle, folder, *more]
-        return [python(trial.vendor), HERE / "oracles" / trial.oracle]
-    except UnavailableError as error:
-        pytest.skip(f"{trial.vendor}: {error}")
+    """What runs the oracle."""
+    if trial.oracle.endswith(".mjs"):
+        folder = node(trial.vendor)
+        more = [clone(trial.clone)] if trial.clone else []
+        return [folder / "bin" / "node", HERE / "oracles" / trial.oracle, folder, *more]
+    return [python(trial.vendor), HERE / "oracles" / trial.oracle]

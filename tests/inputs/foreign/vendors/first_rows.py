@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 import runner
 from runner.inputs.evaluators.program import program
 from tests.inputs.foreign.vendors.comparison import ours, real_rows
-from tests.inputs.foreign.vendors.environment import HERE, KEPT, TIME, UnavailableError, python, variables
+from tests.inputs.foreign.vendors.environment import HERE, KEPT, TIME, python, variables
 
 # What is loaded for a script, called once in a process of its own; then what that call imported and read.
 PROBE = """
@@ -64,14 +63,14 @@ def test_a_row_imports_nothing_reads_no_settings_and_starts_no_thread(vendor: st
     ("vendor", "entry", "made"), [("opik", "Made", [None, 1.0, None]), ("ragas", "made", ["before", None, None])]
 )
 def test_a_metric_is_made_once_for_all_batches(vendor: str, entry: str, made: list[Any]) -> None:
-    _there(vendor)
+    python(vendor)
     found = ours(HERE / "scripts" / vendor / "made.py", entry, real_rows("text")[:40], {})
     assert [one["outputs"] for one in found] == [{"": made}] * 40, found[0]
 
 
 def _probed(vendor: str, asked: list[Any]) -> Any:
     done = subprocess.run(
-        [_there(vendor), "-c", PROBE],
+        [python(vendor), "-c", PROBE],
         input=json.dumps(asked),
         capture_output=True,
         text=True,
@@ -81,10 +80,3 @@ def _probed(vendor: str, asked: list[Any]) -> Any:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
-
-
-def _there(vendor: str) -> Path:
-    try:
-        return python(vendor)
-    except UnavailableError as error:
-        pytest.skip(f"{vendor}: {error}")

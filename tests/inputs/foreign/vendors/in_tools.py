@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.inputs.foreign.vendors.environment import HERE, UnavailableError, node, python
+from tests.inputs.foreign.vendors.environment import HERE, node, python
 
 ROOT = HERE.parents[3]
 SCRIPT = """
@@ -45,10 +45,7 @@ def exported(folder: Path, tool: str, file: str, *options: str) -> None:
 
 def with_evalcell(folder: Path, vendor: str) -> str:
     """An interpreter that has the vendor's packages, and behind them evalcell and what it needs."""
-    try:
-        theirs = python(vendor)
-    except UnavailableError as error:
-        pytest.skip(f"{vendor}: {error}")
+    theirs = python(vendor)
     made = folder / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made)], check=True)
     (packages,) = made.glob("lib/python3*/site-packages")
@@ -92,10 +89,7 @@ def test_langsmith(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_promptfoo(tmp_path: Path) -> None:
-    try:
-        folder = node("promptfoo")
-    except UnavailableError as error:
-        pytest.skip(f"promptfoo: {error}")
+    folder = node("promptfoo")
     exported(tmp_path, "promptfoo", "polite.mjs", "--timeout", "30", "--threshold", "0.5")
     assertion: dict[str, Any] = {"type": "javascript", "value": "file://polite.mjs"}
     tests: list[Any] = [{"vars": {"said": one, "expected": "4"}, "assert": [assertion]} for one in SAID]

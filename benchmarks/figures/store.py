@@ -69,7 +69,7 @@ def _fill(store: Store, run: str) -> None:
 
 def _memory(folder: str, run: str) -> int:
     """What the selections add to a process that has opened the store, in MB."""
-    done = subprocess.run([sys.executable, "-m", "benchmarks.store", folder, run], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-m", __name__, folder, run], capture_output=True, check=True)
     return int(done.stdout)
 
 

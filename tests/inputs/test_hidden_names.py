@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from runner.core.errors import EvaluatorError
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.base import Language
+from sandboxes.deno.binary import find_deno
 
 PYTHON = (
     "def evaluate(output, reference):\n    try:\n        return float({}(output) == reference)\n    "
@@ -15,6 +18,11 @@ PYTHON = (
 TYPESCRIPT = (
     "export function evaluate({{ output, reference }}) {{\n  try {{ return {}; }} catch (error) {{ {}; }}\n}}\n"
 )
+GLOBALS = """
+const names = [];
+for (let from = globalThis; from; from = Object.getPrototypeOf(from)) names.push(...Object.getOwnPropertyNames(from));
+console.log(names.map((name) => `${name}.x`).join());
+"""
 
 
 @pytest.mark.parametrize(
@@ -51,3 +59,9 @@ def test_hidden_name_is_told_with_its_lines(language: Language, source: str) -> 
 )
 def test_names_that_are_defined_or_errors_that_are_not_hidden_are_left(language: Language, source: str) -> None:
     assert parse_evaluator(source, "s", language=language).parameters
+
+
+def test_all_that_deno_has_is_defined() -> None:
+    names = subprocess.run([find_deno(), "eval", GLOBALS], capture_output=True, check=True, text=True).stdout.strip()
+    assert "EvalError.x," in names
+    assert parse_evaluator(TYPESCRIPT.format(f"[{names}].length", "return 0"), "s", language="typescript").parameters

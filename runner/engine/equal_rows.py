@@ -29,7 +29,6 @@ FEW = 3
 _CATCHES = re.compile(r"\bexcept\b|\bsuppress\(")
 _LINE = re.compile(r"\((?:(?P<file>[^():]+), )?line (?P<line>\d+)\)")
 _KEY = re.compile(r"^KeyError: '([^']{1,80})'")
-_LOADS = "does not load"
 _VALUE = 80
 _NAMED = 4
 _TRACER = "_evalcell_traced"

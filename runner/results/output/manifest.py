@@ -25,7 +25,6 @@ from sandboxes.judges.grant import Judges
 State = Literal["unfinished", "finished", "stopped", "interrupted", "failed"]
 """`stopped`: as its verdict was sure. It has not all rows."""
 
-_NONE = Digests()
 _READ = [name for name in FileSettings.model_fields if name in SETTINGS]
 """How the dataset's file is read."""
 

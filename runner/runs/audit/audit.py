@@ -70,7 +70,6 @@ ROWS, FEW_ROWS = 60, 5
 FEWEST = 2
 MOST_READ = 100_000
 """Rows of a dataset from which those are chosen."""
-_REFERENCE = {"reference": "COLUMN"}
 _NONE = ("no worked examples", "an Evaluator has no folder")
 _CHANGED = "changed for the audit"
 _AGAIN = (

@@ -129,7 +129,6 @@ ALONE = ("discrimination", "labels", "repeats", "rows_apart", "metadata")
 
 _PLAIN = ("wrong.empty", "wrong.refusal", "wrong.junk", "wrong.capitals")
 NO_ROW = "no row has what it changes"
-_BY_OTHERS = "it tells answers of rows apart without a reference"
 _NONE_SCORED = "no planted row of it has a score"
 
 

@@ -18,9 +18,6 @@ MAX_ROW = 8 << 20
 MAX_DEPTH = 500
 """Nested lists and objects. Beyond this, most code that handles a row runs out of stack."""
 
-_INT64 = 1 << 63
-_LEVELS = 4  # of objects and lists in a row that is copied
-_NUMBER = 24  # characters of a number, at most
 _PLACES, _PLACE = 20, 200  # places of binary values that are named, and their characters
 
 

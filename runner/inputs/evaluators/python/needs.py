@@ -12,12 +12,7 @@ from typing import NamedTuple
 from runner.core.errors import EvaluatorError
 from runner.core.text import list_names, printable
 from runner.inputs.evaluators.evaluator_files import own_modules
-from runner.inputs.evaluators.python.beside import (
-    files_beside,
-    fork_modules,
-    loaded_modules,
-    variable_read,
-)
+from runner.inputs.evaluators.python.beside import files_beside, fork_modules, loaded_modules, variable_read
 from runner.inputs.evaluators.python.signature import CallableNode, expression, parse
 from runner.inputs.evaluators.requirements import package_name
 from sandboxes.words.hints import CLIENTS, declare, unknown

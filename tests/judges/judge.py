@@ -17,7 +17,6 @@ from sandboxes.judges.grant import Host, Judges, Secret
 FILE = Path(__file__).parents[3] / "shared/lab/judges/fake_judge.py"
 KEY = "sk-proj-Zm9v+/4f7a-2c"
 VARIABLE = "OPENAI_API_KEY"
-MESSAGES = [{"role": "user", "content": "is 4 right?"}]
 
 
 def fake_judge(**options: Any) -> Any:

@@ -22,7 +22,6 @@ from tests.remote.serving import Server
 from tests.remote.use import TAGS, listed, machine, new_machine, opened, order, told
 
 PROVIDERS = ("e2b", "modal", "vercel", "daytona")
-SECRETS = {"e2b": "E2B_API_KEY", "modal": "MODAL_TOKEN_SECRET", "vercel": "VERCEL_TOKEN", "daytona": "DAYTONA_API_KEY"}
 TEXT_ONLY = ("vercel",)
 """What is printed comes as JSON."""
 

@@ -11,8 +11,6 @@ from runner.engine.scoring.interval import detectable, upper_spread
 from runner.results.compare.types import Comparison
 from sandboxes.base import Model
 
-POWER = 0.8
-"""The share of samples in which a true difference is to be seen."""
 MOST_ROWS = 10**9
 
 

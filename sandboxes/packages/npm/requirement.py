@@ -9,7 +9,6 @@ PREFIX = "npm:"
 _NAME = r"(?:@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*"
 _REQUIREMENT = re.compile(rf"npm:(?P<name>{_NAME})(?:@(?P<range>[^@/]+))?(?P<path>/.*)?")
 _RANGE = re.compile(r"[\^~<>=|*xX0-9][0-9A-Za-z.*^~<>=|+ -]*|[A-Za-z][A-Za-z0-9._-]*")
-_COMPARED = re.compile(r"(?P<sign>\^|~|[<>]=?|=|)v?(?P<parts>(?:\d+|[xX*])(?:\.(?:\d+|[xX*]))*)(?P<rest>[-+].*)?")
 _MAX_NAME = 214  # npm's own
 
 _NODE = frozenset({

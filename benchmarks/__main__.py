@@ -9,60 +9,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.figures import (
-    cluster,
-    compare,
-    deno,
-    foreign,
-    frames,
-    host,
-    packages,
-    page,
-    parts,
-    plugin,
-    pool,
-    process,
-    programs,
-    protocols,
-    remote,
-    rewards,
-    run_code,
-    server_start,
-    store,
-    vendors,
-    wasm,
-)
 from benchmarks.measure import Figures
 from sandboxes import SandboxUnavailableError
 
+_FOLDER = Path(__file__).parent
+_MODULES = [
+    import_module(".".join(("benchmarks", *path.relative_to(_FOLDER).with_suffix("").parts)))
+    for path in sorted(_FOLDER.glob("figures/**/*.py"))
+]
 FIGURES: dict[str, Callable[[Figures], None]] = {
     name.removeprefix("figure_"): figure
-    for module in (
-        cluster,
-        wasm,
-        process,
-        deno,
-        packages,
-        parts,
-        foreign,
-        frames,
-        plugin,
-        host,
-        compare,
-        remote,
-        rewards,
-        run_code,
-        pool,
-        page,
-        store,
-        server_start,
-        programs,
-        protocols,
-        vendors,
-    )
+    for module in _MODULES
     for name, figure in vars(module).items()
     if name.startswith("figure_")
 }

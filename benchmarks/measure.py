@@ -8,14 +8,17 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from rich.table import Table
 
-from sandboxes import Call, Limits, Program
+from sandboxes import Call, Limits, Program, Sandbox, Script
 from templates import source as template
 
+AnySandbox = TypeVar("AnySandbox", bound=Sandbox)
 OUTPUT = '{"name":"x","items":[1,2,3,{"a":1}],"ok":true}'
 REFERENCE = '{"name":"y","items":[1,2,4,{"a":2}],"ok":true,"extra":null}'
 EVALCELL = (sys.executable, "-P", "-c", "from runner.__main__ import main; main()")
@@ -53,6 +56,24 @@ def calls(count: int) -> list[Call]:
 
 def source() -> str:
     return template("json-distance")
+
+
+@asynccontextmanager
+async def program_in(sandbox: AnySandbox, script: Script) -> AsyncIterator[tuple[AnySandbox, Program]]:
+    """The sandbox, opened, and the script in it. Raises SandboxUnavailableError."""
+    sandbox.progress = lambda line: None
+    async with sandbox:
+        program = await sandbox.load(script, Limits())
+        assert program.loaded.status == "ok", program.loaded
+        yield sandbox, program
+        await program.close()
+
+
+async def late(program: Program, count: int) -> list[float]:
+    """Seconds that calls without an end run over their time."""
+    found = [e async for e in program.run([Call(id=n) for n in range(count)], Limits(timeout=0.1))]
+    assert all(e.status == "timeout" for e in found), found
+    return [e.duration - 0.1 for e in found]
 
 
 async def gaps(program: Program, wanted: Sequence[Call]) -> list[float]:

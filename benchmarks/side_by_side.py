@@ -9,10 +9,12 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.measure import program_in
 from runner.engine.batches import shared_batch
 from sandboxes import Call, Isolation, Limits, Program
 from sandboxes.boxes.host_files import view
@@ -22,18 +24,12 @@ from tests.scripts import python
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-@contextlib.asynccontextmanager
-async def loaded(
+def loaded(
     source: str, *, packages: tuple[str, ...] = (), jobs: int = 1, isolation: Isolation = "batch"
-) -> AsyncIterator[tuple[ProcessSandbox, Program]]:
+) -> AbstractAsyncContextManager[tuple[ProcessSandbox, Program]]:
     """An open sandbox, and the script in it. Raises SandboxUnavailableError."""
-    sandbox = ProcessSandbox(ProcessConfig(jobs=jobs, isolation=isolation, packages=packages))
-    sandbox.progress = lambda line: None
-    async with sandbox:
-        program = await sandbox.load(python(source), Limits())
-        assert program.loaded.status == "ok", program.loaded
-        yield sandbox, program
-        await program.close()
+    config = ProcessConfig(jobs=jobs, isolation=isolation, packages=packages)
+    return program_in(ProcessSandbox(config), python(source))
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from templates import demo
 ROWS = 5000
 """As many as a dataset may have; the first batches are small."""
 
-SHARED = Path(__file__).parents[3] / "shared"
+SHARED = Path(__file__).parents[4] / "shared"
 EVALUATOR = find_evaluator("token-cosine")
 
 

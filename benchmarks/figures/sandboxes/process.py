@@ -9,9 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.measure import Figures, calls, dataset, gaps, held, in_ms, ms, run, score, source, spread, timed
+from benchmarks.measure import Figures, calls, dataset, gaps, held, in_ms, late, ms, run, score, source, spread, timed
 from benchmarks.side_by_side import compared, loaded
-from sandboxes import Call, Limits
 from sandboxes.boxes.host_files import view
 from sandboxes.guest.supervisor import procfs
 
@@ -75,12 +74,9 @@ def figure_start(figures: Figures) -> None:
 def figure_boxes(figures: Figures) -> None:
     """How much over its time a call runs, and what a box holds that waits."""
 
-    async def late() -> list[float]:
+    async def over() -> list[float]:
         async with loaded(ENDLESS) as (_, program):
-            wanted = [Call(id=n) for n in range(20)]
-            found = [e async for e in program.run(wanted, Limits(timeout=0.1))]
-        assert all(e.status == "timeout" for e in found), found
-        return [e.duration - 0.1 for e in found]
+            return await late(program, 20)
 
     async def memory() -> tuple[int, int]:
         others = set(procfs.descendants(os.getpid()))
@@ -89,8 +85,7 @@ def figure_boxes(figures: Figures) -> None:
             mine = set(procfs.descendants(os.getpid())) - others
             return sum(held(pid, "Rss") for pid in mine), sum(held(pid) for pid in mine)
 
-    over = asyncio.run(late())
-    figures.add("process, timeout, late by, p50 of 20", in_ms(over))
+    figures.add("process, timeout, late by, p50 of 20", in_ms(asyncio.run(over())))
     rss, pss = asyncio.run(memory())
     measured = f"{pss / 1024:.0f} MB" if pss else "not to be seen"
     figures.add("process, a box that waits, PSS", measured, beside=f"RSS {rss / 1024:.0f} MB, all its processes")

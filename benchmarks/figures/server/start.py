@@ -13,7 +13,7 @@ from benchmarks.measure import Figures, run, spread, timed
 from tests.server.http.served import Served
 
 ROUNDS = 5
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _IMPORTS = "import fastapi, uvicorn, sqlalchemy, alembic, jinja2, httpx"
 
 

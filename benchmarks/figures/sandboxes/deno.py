@@ -8,7 +8,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from benchmarks.measure import (
@@ -20,12 +21,14 @@ from benchmarks.measure import (
     dataset,
     gaps,
     in_ms,
+    late,
     ms,
+    program_in,
     run,
     spread,
     timed,
 )
-from sandboxes import Call, Isolation, Limits, Program
+from sandboxes import Isolation, Program
 from sandboxes.deno import DenoConfig, DenoSandbox
 from sandboxes.deno.binary import find_deno
 from templates import source as template
@@ -35,15 +38,8 @@ ENDLESS = "function evaluate() { while (true) {} }"
 ALONE = "\nconsole.log(JSON.stringify(evaluate({ output: Deno.args[0], reference: Deno.args[1] })));\n"
 
 
-@contextlib.asynccontextmanager
-async def loaded(source: str, isolation: Isolation = "batch") -> AsyncIterator[tuple[DenoSandbox, Program]]:
-    sandbox = DenoSandbox(DenoConfig(jobs=1, isolation=isolation))
-    sandbox.progress = lambda line: None
-    async with sandbox:
-        program = await sandbox.load(typescript(source), Limits())
-        assert program.loaded.status == "ok", program.loaded
-        yield sandbox, program
-        await program.close()
+def loaded(source: str, isolation: Isolation = "batch") -> AbstractAsyncContextManager[tuple[DenoSandbox, Program]]:
+    return program_in(DenoSandbox(DenoConfig(jobs=1, isolation=isolation)), typescript(source))
 
 
 def script() -> str:
@@ -118,11 +114,9 @@ def figure_deno_start(figures: Figures) -> None:
             await gaps(program, calls(1))
             return time.perf_counter() - began
 
-    async def late() -> list[float]:
+    async def over() -> list[float]:
         async with loaded(ENDLESS) as (_, program):
-            found = [e async for e in program.run([Call(id=n) for n in range(10)], Limits(timeout=0.1))]
-        assert all(e.status == "timeout" for e in found), found
-        return [e.duration - 0.1 for e in found]
+            return await late(program, 10)
 
     async def checked() -> list[float]:
         async with loaded(script()) as (sandbox, _):
@@ -138,5 +132,5 @@ def figure_deno_start(figures: Figures) -> None:
     boxed, bare = [one for one, _ in pairs], [other for _, other in pairs]
     beside = f"`deno run` of the same, from start to exit: {in_ms(bare)}"
     figures.add("deno, open and load to the first result", in_ms(boxed), beside=beside)
-    figures.add("deno, timeout, late by, p50 of 10", in_ms(asyncio.run(late())))
+    figures.add("deno, timeout, late by, p50 of 10", in_ms(asyncio.run(over())))
     figures.add("deno, type check of a script", f"{spread(asyncio.run(checked()))} s", beside=f"{os.cpu_count()} cores")

@@ -1,7 +1,7 @@
 """
 Programs by `/run_code`, as a trainer sends them: one of a hundred loops, takes memory or forks without end.
 
-    python -m benchmarks.figures.run_code [PROGRAMS] [CLIENTS] [ADDRESS]
+    python -m benchmarks.figures.server.run_code [PROGRAMS] [CLIENTS] [ADDRESS]
 
 Prints the programs a second; those that were lost, or told as wrong without being it; the longest time in which no
 answer came; and how late programs without an end were stopped. With the ADDRESS of another server of the protocol

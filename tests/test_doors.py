@@ -24,13 +24,14 @@ from runner.core.types import Result
 from runner.inputs.datasets.dataset import open_dataset
 from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator, find_files
 from runner.server.service.rows import as_row
-from sandboxes import SandboxConfig, SandboxUnavailableError, Script, find
+from sandboxes import SandboxConfig, Script
 from sandboxes.base import Language
 from tests import recorder
 from tests.scripts import script
 from tests.server.http.live import Live, live
 from tests.server.mcp.agent import call
 from tests.several import ROWS, SCORES, Several, both
+from tests.skips import need
 
 FEW = 3
 NEEDED: dict[str, dict[str, Any]] = {
@@ -240,10 +241,7 @@ def test_every_door_hands_over_the_same(template: Template, tmp_path: Path) -> N
 def test_every_door_gives_the_same_rows(template: Template, tmp_path: Path) -> None:
     evaluator = find_evaluator(*template)
     backend = choose(evaluator, files=find_files("demo", template.name)).config.backend
-    try:
-        find(backend).check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need(backend)
     demo, cases = agreed(Doors(template, backend, tmp_path))
     assert {row["outcome"] for row in demo["run"].answer} <= {"scored", "abstained"}
     assert (cases["test"].answer["failed"], cases["test"].answer["lost"]) == (0, 0)
@@ -271,10 +269,7 @@ def test_a_server_gives_the_same_rows(server: Live, template: Template) -> None:
         pytest.skip("its demo needs a file, and a request names no files of a server")
     evaluator = find_evaluator(*template)
     backend = choose(evaluator).config.backend
-    try:
-        find(backend).check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need(backend)
     literals = NEEDED.get(name, {})
     mapping = InputMapping(literals=literals)
     wish: dict[str, Any] = {"mapping": mapping, "language": language, "limit": FEW}

@@ -38,10 +38,10 @@ from runner.inputs.evaluators.load import parse_evaluator
 from runner.inputs.evaluators.mapping import bind
 from runner.inputs.evaluators.resolve import choose, find_dataset, find_evaluator
 from runner.server.service.rows import as_row
-from sandboxes import SandboxUnavailableError, find
 from tests.server.http.live import Live, finished, live
 from tests.server.mcp.agent import call
 from tests.server.page.forms import form
+from tests.skips import need
 from tests.test_doors import NEEDED, TEMPLATES, Template
 
 VENDORS = Path(__file__).parent / "inputs/foreign/vendors/scripts"
@@ -274,10 +274,7 @@ def test_every_template_gives_the_same_scores(template: Template) -> None:
     evaluator = find_evaluator(*template)
     if templates.demo_files(template.name):
         pytest.skip("its demo needs a file")
-    try:
-        find(choose(evaluator).config.backend or "").check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need(choose(evaluator).config.backend or "")
     rows, others = renamed(template, 3)
     literals = NEEDED.get(template.name, {})
     wish: dict[str, Any] = {"language": template.language, "progress": False}
@@ -446,10 +443,7 @@ def test_parts_of_a_dataset_are_scored_by_roles(folder: Path, tmp_path: Path) ->
     ],
 )
 def test_a_script_in_typescript_or_javascript(name: str, text: str, tmp_path: Path) -> None:
-    try:
-        find("deno").check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need("deno")
     (tmp_path / name).write_text(text)
     assert scores(evaluate(tmp_path / name, ROWS, mapping=MAPPING, progress=False).results) == SCORES
 

@@ -13,9 +13,8 @@ from runner.cli.command_options import CommandOptions
 from runner.core.errors import InputError
 from runner.runs.flat import MAX_LOCK
 from sandboxes.base import SandboxConfig
-from sandboxes.errors import SandboxUnavailableError
-from sandboxes.registry import find
 from tests.cli.commands import LENGTH, evalcell, header, run, write_rows
+from tests.skips import need
 
 LOCK = f"numpy==2.1.0 \\\n    --hash=sha256:{'0' * 64}\n"
 
@@ -315,10 +314,7 @@ def test_the_reason_for_a_sandbox_is_printed(here: Path) -> None:
 @pytest.fixture
 def _process() -> None:
     """The process sandbox, where it can run."""
-    try:
-        find("process").check()
-    except SandboxUnavailableError as e:
-        pytest.skip(str(e))
+    need("process")
 
 
 SEES = """

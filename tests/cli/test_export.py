@@ -20,9 +20,10 @@ from runner.core.errors import EvaluatorError, InputError
 from runner.core.types import InputMapping, Result
 from runner.runs.export import RowScorer
 from runner.runs.export.scorer import MOST, score_lines
-from sandboxes import SandboxUnavailableError, find
+from sandboxes import SandboxUnavailableError
 from sandboxes.errors import UnsupportedConfigError
 from tests.cli.commands import evalcell
+from tests.skips import need
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -307,10 +308,7 @@ console.log(JSON.stringify(await Promise.all(["4", "5", "raise", "skip", "word",
 
 @pytest.mark.rotating("export", "doors", "cli")
 def test_promptfoos_assertion_keeps_one_evalcell_and_lets_its_program_end(folder: Path) -> None:
-    try:
-        find("deno").check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need("deno")
     from sandboxes.deno.binary import find_deno
 
     (folder / "polite.mjs").write_text(exported("promptfoo", "--threshold", "1.5", "--sandbox", "process"))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from sandboxes import SandboxUnavailableError, find
 from tests.cli.commands import evalcell
+from tests.skips import need
 
 
 def commands(workflow: dict[str, Any]) -> list[str]:
@@ -23,10 +23,7 @@ def commands(workflow: dict[str, Any]) -> list[str]:
 def lang(request: pytest.FixtureRequest) -> str:
     """Each language that can be run here."""
     if request.param == "ts":
-        try:
-            find("deno").check()
-        except SandboxUnavailableError as e:
-            pytest.skip(str(e))
+        need("deno")
     return str(request.param)
 
 

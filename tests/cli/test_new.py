@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import templates
-from sandboxes import SandboxUnavailableError, find
 from tests.cli.commands import evalcell
+from tests.skips import need
 
 LANGUAGES = {"python": ("py", "tone.py"), "typescript": ("ts", "tone.ts")}
 
@@ -20,10 +20,7 @@ def language(request: pytest.FixtureRequest) -> str:
     """Each language that can be run here."""
     name: str = request.param
     if name == "typescript":
-        try:
-            find("deno").check()
-        except SandboxUnavailableError as e:
-            pytest.skip(str(e))
+        need("deno")
     return name
 
 

@@ -19,9 +19,10 @@ import pytest
 from runner import evaluate
 from runner.core.errors import OutputError, ResumeError
 from runner.results.output.folder_lock import FolderLock
-from sandboxes import SandboxConfig, SandboxUnavailableError, find
+from sandboxes import SandboxConfig
 from tests.cli.commands import header, run, write_rows
 from tests.cli.test_process import start, wait_for_rows
+from tests.skips import need
 
 SCRIPT = header(
     "import random\nSEEN = []\n"
@@ -416,10 +417,7 @@ def killed_runs() -> list[Any]:
 def test_killed_at_any_moment_no_row_is_lost_or_scored_twice(
     open_folder: Path, monkeypatch: pytest.MonkeyPatch, backend: str, script: str, kills: int
 ) -> None:
-    try:
-        find(backend).check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need(backend)
     here = open_folder
     monkeypatch.chdir(here)
     (here / "slow.py").write_text(SLOW)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.runs.examples.load import ExampleColumns, ExpectedResult
-from sandboxes import SandboxUnavailableError, find
 from tests.cli.commands import evalcell
+from tests.skips import need
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing-evaluators.md").read_text("utf-8")
 FILES = re.findall(r"^`([\w.]+)`\n\n```\w+\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
@@ -38,10 +38,7 @@ def plain(text: str) -> str:
 def test_a_command_prints_what_the_page_shows(command: str, shown: str) -> None:
     words = shlex.split(command)[1:]
     for backend in re.findall(r"--sandbox (\w+)", command):
-        try:
-            find(backend).check()
-        except SandboxUnavailableError as error:
-            pytest.skip(str(error))
+        need(backend)
     assert plain(evalcell(*words).stdout) == plain(shown)
 
 

@@ -16,12 +16,13 @@ from runner.core.types import Case, Result
 from runner.engine.local import score
 from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes.base import Isolation, Language, Limits, SandboxConfig
-from sandboxes.errors import SandboxUnavailableError, UnsupportedConfigError
+from sandboxes.errors import UnsupportedConfigError
 from sandboxes.judges.broker import Broker
 from sandboxes.judges.grant import Host, JudgeBudget, Judges, Role
-from sandboxes.registry import create, find
+from sandboxes.registry import create
 from templates.parts.judging import quote
 from tests.judges.judge import fake_judge, host_of
+from tests.skips import need
 
 ASK = """
 from evalcell_judge import ask
@@ -90,10 +91,7 @@ def scored(
 ) -> list[Result]:
     """The results of a script's rows, in two workers."""
     evaluator = parse_evaluator(source, "e", language=language)
-    try:
-        find(backend).check()
-    except SandboxUnavailableError as e:
-        pytest.skip(str(e))
+    need(backend)
 
     async def collect() -> list[Result]:
         broker = Broker(judges)

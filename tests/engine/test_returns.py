@@ -10,8 +10,8 @@ import pytest
 
 import runner
 from runner.inputs.evaluators.load import parse_evaluator
-from sandboxes import SandboxUnavailableError, find
 from tests.cli.commands import evalcell
+from tests.skips import need
 
 LANGUAGES = {
     "py": (
@@ -28,10 +28,7 @@ LANGUAGES = {
 @pytest.fixture(params=["py", "ts"])
 def suffix(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "ts":
-        try:
-            find("deno").check()
-        except SandboxUnavailableError as error:
-            pytest.skip(str(error))
+        need("deno")
     (tmp_path / "rows.jsonl").write_text('{"output": "a"}\n{"output": "b"}\n')
     for name, text in zip(("silent", "text"), LANGUAGES[request.param], strict=True):
         (tmp_path / f"{name}.{request.param}").write_text(text)

@@ -14,9 +14,10 @@ from runner.inputs.evaluators.load import MAX_SOURCE, read_evaluator
 from runner.inputs.evaluators.typescript.parse import TypeScriptModule, exporting
 from sandboxes.base import Call, Limits, SandboxConfig
 from sandboxes.errors import SandboxUnavailableError
-from sandboxes.registry import create, find
+from sandboxes.registry import create
 from tests.inputs.parsing import parsed, refusal
 from tests.scripts import typescript
+from tests.skips import need
 
 GOOD = "export function evaluate({ output, reference }) {\n  return output === reference;\n}\n"
 RIGHT, WRONG = '() => "right"', '() => "wrong"'
@@ -65,10 +66,7 @@ def test_how_it_is_found(source: str, how: str | None) -> None:
 
 @pytest.mark.rotating("what a sandbox finds in a script", "scripts", "deno")
 def test_what_is_found_is_what_the_sandbox_calls() -> None:
-    try:
-        find("deno").check()
-    except SandboxUnavailableError as e:
-        pytest.skip(str(e))
+    need("deno")
 
     async def returned() -> list[object]:
         async with create(SandboxConfig(backend="deno", jobs=1)) as sandbox:

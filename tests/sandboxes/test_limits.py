@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from runner import evaluate
-from sandboxes import Limits, SandboxConfig, SandboxUnavailableError, UnsupportedConfigError, create, find
+from sandboxes import Limits, SandboxConfig, UnsupportedConfigError, create, find
 from sandboxes.base import Call, Execution, Isolation
 from sandboxes.models import MB, Script
+from tests.skips import need
 
 SPENDS = {
     "python": "import time\ndef evaluate(spend):\n    until = time.time() + 0.1\n"
@@ -31,10 +32,7 @@ def evaluate():
 def executions(
     backend: str, source: str, calls: list[dict[str, Any]], cpu: float | None, isolation: Isolation, **config: Any
 ) -> list[Execution]:
-    try:
-        find(backend).check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need(backend)
     language = find(backend).capabilities.languages[0]
 
     async def body() -> list[Execution]:

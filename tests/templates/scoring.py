@@ -13,8 +13,9 @@ import templates
 from runner import InputMapping, evaluate
 from runner.core.types import Result
 from runner.inputs.evaluators.resolve import find_evaluator
-from sandboxes import SandboxConfig, SandboxUnavailableError, backends, find
+from sandboxes import SandboxConfig
 from sandboxes.base import Language, Limits
+from tests.skips import need
 
 Place = tuple[str, Language]
 DENO: Place = ("deno", "typescript")
@@ -39,15 +40,6 @@ def score(
     mapping = InputMapping(paths=dict(paths or {}), literals=literals)
     config = SandboxConfig(backend=backend, jobs=1)
     return evaluate(script, list(rows), sandbox=config, limits=LIMITS, mapping=mapping).results
-
-
-def need(backend: str) -> None:
-    if backend not in backends():
-        pytest.skip(f"there is no {backend} sandbox")
-    try:
-        find(backend).check()
-    except SandboxUnavailableError as e:
-        pytest.skip(str(e))
 
 
 def recipe_cases(shared: Path, name: str) -> list[dict[str, Any]]:

@@ -17,7 +17,8 @@ from sandboxes import SandboxConfig, find
 from sandboxes.base import Limits
 from templates.contains.evaluator import evaluate as contains
 from templates.regex_match.evaluator import evaluate as regex_match
-from tests.templates.scoring import LIMITS, PLACES, Place, need, recipe_cases, score
+from tests.skips import need
+from tests.templates.scoring import LIMITS, PLACES, Place, recipe_cases, score
 
 pytestmark = pytest.mark.rotating("templates", "templates")
 

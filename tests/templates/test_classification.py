@@ -13,7 +13,7 @@ from runner import SandboxConfig, evaluate
 from runner.engine.scoring.summary import Summary
 from runner.inputs.evaluators.load import parse_evaluator
 from runner.runs.report import Report
-from tests.templates.scoring import need
+from tests.skips import need
 
 BESIDE = '''
 

@@ -8,7 +8,8 @@ import pytest
 
 from runner import InputMapping, SandboxConfig, evaluate
 from runner.core.types import Result
-from sandboxes import Limits, SandboxUnavailableError, find
+from sandboxes import Limits
+from tests.skips import need
 
 SECRET = "def check(candidate):\n    assert candidate(3) == 7919\n    assert abs(candidate(4) - 7927.5) < 1e-6\n"
 HONEST = "def f(n):\n    return {3: 7919, 4: 7927.5}[n]\n"
@@ -121,10 +122,7 @@ HOGS = {
 def scored(
     sandbox: str, programs: dict[str, str], reference: Any, timeout: float = 60, **more: Any
 ) -> dict[str, Result]:
-    try:
-        find(sandbox).check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need(sandbox)
     rows = [{"id": name, "output": text, "reference": reference} for name, text in programs.items()]
     config = SandboxConfig(backend=sandbox, jobs=2)
     report = evaluate("code-tests", rows, sandbox=config, limits=Limits(timeout=timeout), **more)

@@ -10,8 +10,9 @@ import pytest
 import templates
 from runner import InputMapping, SandboxConfig, evaluate
 from runner.core.types import Result
-from sandboxes import Limits, SandboxUnavailableError, find
+from sandboxes import Limits
 from sandboxes.base import Isolation
+from tests.skips import need
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -40,10 +41,7 @@ def scored(
     jobs: int = 2,
     **literals: Any,
 ) -> dict[str, Result]:
-    try:
-        find("deno").check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need("deno")
     config = SandboxConfig(backend="deno", isolation=isolation, jobs=jobs)
     mapping = InputMapping(literals=literals)
     limits = Limits(timeout=timeout)

@@ -22,7 +22,8 @@ from templates.json_similarity.evaluator import evaluate as json_similarity
 from templates.parts.json_text import find_json
 from templates.parts.levenshtein import similarity
 from templates.tool_calls.evaluator import evaluate as tool_calls
-from tests.templates.scoring import DENO, LIMITS, PLACES, Place, agrees, lines, need, recipe_cases, score
+from tests.skips import need
+from tests.templates.scoring import DENO, LIMITS, PLACES, Place, agrees, lines, recipe_cases, score
 
 pytestmark = pytest.mark.rotating("templates", "templates")
 

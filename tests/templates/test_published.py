@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from runner import read_evaluator
-from sandboxes import Call, Execution, Limits, SandboxConfig, SandboxUnavailableError, create, find
+from sandboxes import Call, Execution, Limits, SandboxConfig, create
 from sandboxes.packages import install, resolve
 from tests.scripts import script
+from tests.skips import need
 
 PLACES = [
     ("json_distance.py", "wasm"),
@@ -109,10 +110,7 @@ async def installed(packages: tuple[str, ...]) -> Path:
 def test_a_published_script_runs_unchanged_and_scores_as_it_does_elsewhere(
     name: str, place: str, shared: Path, tmp_path: Path
 ) -> None:
-    try:
-        find(place).check()
-    except SandboxUnavailableError as e:
-        pytest.skip(str(e))
+    need(place)
     recipe = shared / "recipes" / name
     assert read_evaluator(recipe).parameters
     pairs = list(rows(shared))

@@ -11,10 +11,10 @@ import runner
 from runner import SandboxConfig
 from runner.inputs.evaluators.inline import read_inline
 from runner.inputs.evaluators.resolve import choose
-from sandboxes import SandboxUnavailableError, find
 from sandboxes.base import Language
 from sandboxes.errors import UnsupportedConfigError
 from tests.cli.commands import evalcell
+from tests.skips import need
 
 PYTHON = "output == '{{ expected }}'"
 ENEMIES: dict[Language, tuple[str, str]] = {
@@ -38,10 +38,7 @@ def rows(enemy: str) -> list[dict[str, Any]]:
 @pytest.mark.rotating("inline templates", "foreign")
 def test_a_row_decides_no_other_row(sandbox: str) -> None:
     language: Language = "typescript" if sandbox == "deno" else "python"
-    try:
-        find(sandbox).check()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    need(sandbox)
     code, enemy = ENEMIES[language]
     report = runner.evaluate(read_inline(code, language=language), rows(enemy), sandbox=sandbox)
     assert [result.label for result in report.results[1:]] == ["fail", "pass", "fail"]

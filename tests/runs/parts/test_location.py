@@ -16,6 +16,7 @@ from runner.inputs.datasets.location import find_files, is_pattern, is_url, open
 from tests.cli.commands import evalcell
 from tests.runs.parts import s3
 from tests.runs.parts.conftest import results, rows, write
+from tests.skips import need
 
 needs_s3 = pytest.mark.skipif(find_spec("s3fs") is None, reason="s3fs is not installed")
 
@@ -85,12 +86,7 @@ SPY = "import os\ndef evaluate(output):\n    return {'score': 1, 'explanation': 
 @pytest.mark.parametrize("sandbox", ["wasm", pytest.param("process", marks=pytest.mark.rotating("urls", "parts"))])
 def test_no_script_sees_the_credentials(here: Path, bucket: s3.Server, sandbox: str) -> None:
     if sandbox == "process":
-        from sandboxes import SandboxUnavailableError, find
-
-        try:
-            find("process").check()
-        except SandboxUnavailableError as e:
-            pytest.skip(str(e))
+        need("process")
     write("x.jsonl", [{"output": "a"}])
     put(bucket, "x.jsonl")
     Path("spy.py").write_text(SPY)

@@ -52,6 +52,9 @@ def granted(judge: Any, **more: Any) -> ServiceSettings:
 
 
 def outcomes(reply: Any) -> list[str]:
+    """Those of a dry run; the test is skipped where the machine lacks what its sandbox needs."""
+    if reply.status_code == 503 and reply.json()["type"].endswith("sandbox-unavailable"):
+        pytest.skip(reply.json()["detail"])
     assert reply.status_code == 200, reply.text
     return [one["result"]["outcome"] for one in reply.json()["results"]]
 
@@ -91,8 +94,6 @@ def test_the_budget_is_of_all_workers_and_of_those_after_them(
             rows = [{"output": str(number)} for number in range(first, first + 8)]
             asked = {**script, "rows": rows, "sandbox": {"backend": backend}}
             reply = client.post("/v1/evaluate", json=asked)
-            if reply.status_code == 503:
-                pytest.skip(reply.text)
             assert set(outcomes(reply)) <= {"scored", "lost"}
             return outcomes(reply).count("scored")
 
@@ -115,8 +116,6 @@ def test_a_scripts_own_client_asks_what_its_header_wishes(judge: Any, tmp_path: 
         reply = client.post(
             "/v1/evaluate", json={"source": source, "language": "python", "rows": [{"output": "judge"}]}
         )
-        if reply.status_code == 503:
-            pytest.skip(reply.text)
         assert outcomes(reply) == ["scored"]
         assert KEY not in reply.text
 

@@ -38,6 +38,14 @@ _PARITY: dict[Kind, str] = {
 _JUDGES_KEPT = "its sandbox is kept from row to row, and what judges may be asked is for one run"
 _JUDGES_SENT = "who starts the server grants judges, and a budget for all: `evalcell serve --judge`"
 _SIDES = {"on": "sandboxes on this machine are compared", "cache": "what is compared is run"}
+_AUDITED: dict[str, str] = {
+    "on": "it scores planted rows on this machine",
+    **dict.fromkeys(("repeat", "cache"), "it scores each planted row once"),
+    **dict.fromkeys(("output", "decimal_comma", "save", "resume", "overwrite"), "planted rows are not kept"),
+    **dict.fromkeys(("fail_if", "max_failed", "max_abstained", "aggregate_timeout"), "`require` is of what it finds"),
+    "stop_when_sure": "it finds what all planted rows say",
+    **dict.fromkeys(("baseline", "fail_if_worse", "allow_inconclusive"), "it compares no runs"),
+}
 _CALLS: dict[str, str] = {
     "inline": "an `Evaluator`, or a function, is given as `evaluator`",
     "preset": "`limits` and `sandbox` say the same",
@@ -96,22 +104,7 @@ _COMMANDS: dict[str, EntryPoint] = {
             "limit": "it tries three rows",
         },
     ),
-    "evalcell audit": EntryPoint(
-        {
-            "place": "",
-            "scores": "it scores each planted row once",
-            "results": "it shows what it finds",
-        },
-        {
-            "on": "it scores planted rows on this machine",
-            **dict.fromkeys(("output", "decimal_comma", "save", "resume", "overwrite"), "planted rows are not kept"),
-            **dict.fromkeys(
-                ("fail_if", "max_failed", "max_abstained", "aggregate_timeout"), "`--require` is of what it finds"
-            ),
-            "stop_when_sure": "it finds what all planted rows say",
-            **dict.fromkeys(("baseline", "fail_if_worse", "allow_inconclusive"), "it compares no runs"),
-        },
-    ),
+    "evalcell audit": EntryPoint({"place": "", "results": "it shows what it finds"}, _AUDITED),
     "evalcell test": EntryPoint(
         {
             **_EXAMPLES,
@@ -194,6 +187,7 @@ _PYTHON: dict[str, EntryPoint] = {
         },
     ),
     "parity": EntryPoint(_PARITY, {**_SIDES, "repeat": "`twice` shows which rows do not repeat"}),
+    "audit": EntryPoint({"results": "it returns what it finds"}, _AUDITED),
     "compare_datasets": EntryPoint(
         {
             "judges": "`evaluate` has them; compare the two runs",

@@ -69,6 +69,7 @@ SURFACES: dict[str, Callable[[], set[str]]] = {
     "stream": lambda: python(runner.stream),
     "check_examples": lambda: python(runner.check_examples),
     "parity": lambda: python(runner.parity),
+    "audit": lambda: python(runner.audit),
     "compare_datasets": lambda: python(runner.compare_datasets),
     "RowScorer": lambda: python(runner.RowScorer.__init__),
     "POST /v1/evaluate": lambda: (

@@ -319,6 +319,7 @@ def parity(
     return tally.report()
 
 
+@with_settings("audit", AuditedOptions)
 def audit(
     evaluator: Scorer,
     dataset: Path | Rows,

@@ -37,7 +37,7 @@ def check() -> None:
 @options.dataset("dataset", required=False)
 @options.settings(
     "evalcell audit",
-    seed="Gives the script the same random numbers each time, and plants others.",
+    seed="Give the script the same random numbers each time, and plant others.",
     require="Exit with 1 unless it is true: 'killed>=0.9'.",
     report="Write a report: .html, .md or .xml (JUnit).",
 )

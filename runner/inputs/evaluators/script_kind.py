@@ -266,6 +266,6 @@ def _signature(text: str, where: str, language: Language) -> Signature:
         try:
             return read_typescript(text, where)
         except UnseenError as error:
-            raise _entries(language).told_unseen(text, where, error) from None
+            raise _entries(language).unseen_error(text, where, error) from None
     except SandboxUnavailableError as error:
         raise EvaluatorError(f"{where}: {error}") from None

@@ -199,7 +199,7 @@ def unseen_step(text: str) -> str:
         return ""
 
 
-def told_unseen(text: str, where: str, error: UnseenError) -> EvaluatorError:
+def unseen_error(text: str, where: str, error: UnseenError) -> EvaluatorError:
     """Return the error, or one that says which package's function makes what the script exports."""
     step = package_step(TypeScriptModule(text), "", error.node)
     return EvaluatorError(f"{where}:{error.node.start_point.row + 1}: {step}") if step else error

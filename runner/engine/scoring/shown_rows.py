@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from pydantic import Field
@@ -109,17 +108,14 @@ class Worst:
         self._keep = keep
         self._show = show
         self._assumed = assumed_direction(evaluator) if evaluator else "none"
+        direction = self._config.direction if self._directed and self._config else self._assumed
+        self._sign = {"maximize": 1.0, "minimize": -1.0, "none": 0.0}[direction] * (-1.0 if show == "best" else 1.0)
+        """What makes the scores to be shown first the lowest; 0 if there are none such."""
         self._guessed = not self._directed and self._assumed == "minimize"
         """Whether the function's name alone says it: a row that has a verdict says otherwise."""
         self._rows: tuple[list[tuple[tuple[int, float, int], ShownRow]], ...] = ([], [], [])
         """Those that are scored, that failed, and that abstained."""
         self._texts: dict[int, tuple[dict[str, str], tuple[JsonDifference, ...]]] = {}
-
-    @cached_property
-    def _sign(self) -> float:
-        """What makes the scores to be shown first the lowest; 0 if there are none such."""
-        direction = self._config.direction if self._directed and self._config else self._assumed
-        return {"maximize": 1.0, "minimize": -1.0, "none": 0.0}[direction] * (-1.0 if self._show == "best" else 1.0)
 
     def watch(self, result: Result, call: Call) -> int:
         """Hold a part of what was given to a row that may be shown, until `add`; return its characters."""
@@ -207,8 +203,7 @@ class Worst:
         if self._guessed and row.outcome == "scored":
             self._guessed = False
             if row.score is not None and _VERDICTS.get(row.label or "") == row.score:
-                self._assumed = "maximize"
-                self.__dict__.pop("_sign", None)
+                self._assumed, self._sign = "maximize", -self._sign
 
     def _rank(self, result: Result) -> tuple[int, float] | None:
         failed, abstained = result.outcome in ("failed", "lost"), result.outcome == "abstained"

@@ -59,7 +59,7 @@ class SharedRisk:
     failed: int = 0
 
     @property
-    def left(self) -> int:
+    def remaining_tests(self) -> int:
         """Tests that share it now."""
         return max(1, self.tests - self.failed)
 
@@ -146,7 +146,7 @@ class StopWatch:
 
     def begin(self, rows: int) -> None:
         """Watch so many rows."""
-        alpha, self._among = ALPHA if self.random else None, self.risk.left
+        alpha, self._among = ALPHA if self.random else None, self.risk.remaining_tests
         self._rows, self._watch = rows, GateWatch(self._claims, self._allowed[0], rows, alpha, self._among)
 
     def add(self, row: Result) -> bool:

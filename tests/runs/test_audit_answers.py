@@ -87,16 +87,11 @@ GAIN = """    gains = [reference.get(one, 0) for one in re.findall('[a-z][0-9]',
 """
 RIGHT = (("right", ""), ("accepted", "0"), ("accepted", "1"))
 FORM_ALONE = "    return 'Answer: ' in output and reference.startswith(output.split('Answer: ')[-1])\n"
-SAME = "    return output.strip() == reference\n"
 
 
 @pytest.mark.parametrize(
     ("rows", "body", "expected"),
     [
-        pytest.param(PLAIN, SAME, "", id="a bool"),
-        pytest.param(
-            PLAIN, "    return not output or output == reference\n", "wrong.empty", id="a bool that empty fools"
-        ),
         pytest.param(PLAIN, "    return 'hit' if output == reference else 'miss'\n", "", id="labels of its own"),
         pytest.param(
             PLAIN, "    return 'hit' if output in ('', reference) else 'miss'\n", "wrong.empty", id="such, fooled"

@@ -42,7 +42,6 @@ WRONG = {
     "wrong.alike": "the answer of another row that case, accents, marks or script tell apart",
     "wrong.nothing": "what cannot be read, where the reference says that there is nothing,",
     "wrong.denied": "another answer, after one that denies the right one,",
-    "wrong.article": "another answer, after a sentence that begins with the word A,",
     "wrong.letter_word": "a sentence that has the word A or I, and names no choice,",
     "wrong.failing_once": "the right program, failing at its first call,",
     "wrong.leaving": "the right program, ended by its first line,",
@@ -50,8 +49,8 @@ WRONG = {
     "wrong.empty_lists": "the right object with empty lists",
     "wrong.broken_json": "JSON that is cut off",
     "wrong.input": "the input, said again",
-    "changed.number": "the last number doubled, and one more,",
-    "changed.thousands": "the last number, 7,000 more",
+    "changed.number": "the last number doubled plus 1",
+    "changed.thousands": "the last number plus 7,000",
     "changed.point": "the last number with its point moved",
     "changed.digit": "the last number with a digit more",
     "changed.fraction": "the last number with another fraction",
@@ -64,11 +63,11 @@ WRONG = {
     "changed.last_word": "the last word replaced by one of another row",
     "changed.longer": "the answer as a part of a longer word",
     "changed.half": "the first half of the words",
-    "changed.json_number": "a number doubled, and one more,",
+    "changed.json_number": "a number doubled plus 1",
     "changed.json_text": "a text replaced",
     "changed.json_bool": "true for false, or false for true",
 }
-"""PlantResult outputs that are no answer to any row."""
+"""Planted outputs that are no answer to any row."""
 SEES = {
     "sees.sign": "the sign of a number",
     "sees.order": "the order of words",
@@ -129,7 +128,7 @@ ALONE = ("discrimination", "labels", "repeats", "rows_apart", "metadata")
 
 _PLAIN = ("wrong.empty", "wrong.refusal", "wrong.junk", "wrong.capitals")
 NO_ROW = "no row has what it changes"
-_NONE_SCORED = "no planted row of it has a score"
+_NONE_SCORED = "the script fails on each row that has it, or gives it no score"
 
 
 class PlantResult(NamedTuple):
@@ -318,13 +317,11 @@ def _is_worse(scores: PlantScores, row: str, full: float) -> bool:
 
 def _reference(scores: PlantScores) -> Check:
     every = [one for one in scores.of("reference") if one[2] > scores.worst + EQUAL]
+    why_not = "no two rows have other references and right answers that score better than wrong ones"
+    if len(every) >= LEAST and scores.tells_apart:
+        why_not, every = "it tells answers of rows apart without a reference", []
     if len(every) < LEAST:
-        why_not = "no two rows have other references and right answers that score better than wrong ones"
         return Check(id="reference", status="not applicable", words=why_not)
-    if scores.tells_apart:
-        return Check(
-            id="reference", status="not applicable", words="it tells answers of rows apart without a reference"
-        )
     same = [one for one, good, full in every if abs(good - full) <= EQUAL]
     words = f"with another row's reference no score changes: {len(same):,} of {rows_of(len(every))}"
     return check_of("reference", same, len(every), words, found=len(same) == len(every))
@@ -339,8 +336,8 @@ def _damage(scores: PlantScores) -> Check:
     means = [fmean(scores.full[row] for row in last), *means]
     if means[-1] >= means[0] - EQUAL and means[0] > scores.worst + EQUAL:
         told = " … ".join(figure(abs(mean)) for mean in means)
-        rows = [one for one, _ in last.values()]
-        return check_of("damage", rows, len(last), f"an answer damaged all over scores no worse: {told}", found=True)
+        words = f"an answer with more and more of it replaced, up to all, scores no worse: {told}"
+        return check_of("damage", [one for one, _ in last.values()], len(last), words, found=True)
     both = [(before[row][1], after[row]) for before, after in pairwise(steps) for row in before if row in after]
     rises = [one for earlier, (one, good) in both if good > earlier + EQUAL]
     words = f"more damage scores better in {len(rises):,} of {len(both):,} steps"

@@ -255,8 +255,6 @@ def plants(row: PlantRow, peers: Peers, draw: random.Random) -> Iterator[Plant]:
     if (choice := peers.other_class(row)) is not None:
         wrong = f"The answer is {choice}." if answer.form.name == "" else f"\n{answer.form.write(choice)}"
         yield Plant("wrong.denied", f"It is not {answer.value}. {wrong}")
-        if answer.value == "A":
-            yield Plant("wrong.article", f"A closer look helps. {wrong}")
         yield Plant("sees.denial", f"The answer is {choice}, not {answer.value}.")
     for plant in _of_own(row) if answer.own else _changed(answer, draw):
         if not plant.check.startswith("changed.") or plant.output not in accepted:

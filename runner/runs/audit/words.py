@@ -109,6 +109,8 @@ def witness_words(check: Check) -> str:
     marks = [] if one.score is None else [f"score {one.score:.4g}"]
     marks += [] if one.label is None else [f"label {one.label}"]
     source = "" if one.source is None else f", the answer of row {one.source},"
+    if one.score not in (None, 1) and check.id.startswith(("wrong.", "changed.")):
+        marks.append("no worse than the right answer of the row")
     return f"row {one.id}: the output {_short(one.output)}{source} has {', '.join(marks) or 'no score'}"
 
 

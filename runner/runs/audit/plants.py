@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from types import UnionType
 from typing import Any, NamedTuple, TypeAlias
 
 from runner.runs.audit.answers import (
@@ -166,9 +167,10 @@ class Peers:
 
     def near(self, row: PlantRow) -> tuple[PlantRow, str] | None:
         """Return a row whose answer is another one, and spelt most like it; and that answer."""
-        own, taken = _texts(row), {plain(text) for text in _texts(row)}
-        if not own or not _is_name(value := row.answer.value):
+        own, value = _texts(row), row.answer.value
+        if not own or not isinstance(value, str) or not _is_name(value):
             return None
+        taken = {plain(text) for text in own}
         every = (text for text in self._texts if _is_name(text) and all(self._differ(text, mine) for mine in own))
         some = {text.casefold(): text for text in every}
         for name in get_close_matches(value.casefold(), some, 3, _NEAR):
@@ -240,10 +242,9 @@ def plants(row: PlantRow, peers: Peers, draw: random.Random) -> Iterator[Plant]:
         if trees or not is_empty(row.reference):
             yield Plant("wrong.nothing", _BROKEN if trees else _JUNK)
         return
-    if (near := peers.alike(row)) is not None:
-        yield Plant("wrong.alike", answer.form.write(near[1]), source=near[0].id)
-    if isinstance(answer.value, str) and (near := peers.near(row)) is not None:
-        yield Plant("wrong.near", answer.form.write(near[1]), source=near[0].id)
+    for check, found in (("wrong.alike", peers.alike(row)), ("wrong.near", peers.near(row))):
+        if found is not None:
+            yield Plant(check, answer.form.write(found[1]), source=found[0].id)
     if peers.letters and (sentence := _LETTER_WORDS.get(str(answer.value).upper())) is not None:
         yield Plant("wrong.letter_word", sentence)
     for check, value in _wrong(row):
@@ -272,8 +273,6 @@ def _changed(answer: Answer, draw: random.Random) -> Iterator[Plant]:
         if value is not None and (check == _KEY_ORDER or value not in (own, answer.value)):
             written = whole or (tree and isinstance(value, str))
             yield Plant(check, value if written else answer.form.write(value))
-    if (query := _rows_twice(own)) is not None:
-        yield Plant("sees.rows_twice", answer.form.write(query))
     if tree:
         for check, place, value in _changed_leaves(own, draw):
             yield Plant(check, answer.form.write(value), place=place)
@@ -291,15 +290,10 @@ def _of_own(row: PlantRow) -> Iterator[Plant]:
         if (value := _OF_TEXT[check](text)) is not None and value != text:
             yield Plant(check, value)
     code = strip_fence(text)
-    for check, change in _OF_PROGRAMS.items():
-        if (value := change(code)) is not None:
-            yield Plant(check, text.replace(code, value))
-    if (query := _rows_twice(code)) is not None:
-        yield Plant("sees.rows_twice", text.replace(code, query))
-    if isinstance(own := parse_tree(code), dict | list):
-        yield Plant("same.indent", text.replace(code, json.dumps(own, ensure_ascii=False, indent=1)))
-        if (value := _other_key_order(own)) is not None:
-            yield Plant(_KEY_ORDER, text.replace(code, json.dumps(value, ensure_ascii=False)))
+    own = parse_tree(code)
+    for check, change in ({one: _OF_JSON[one] for one in _OF_OWN_JSON} if own is not code else _OF_PROGRAMS).items():
+        if (value := change(own)) is not None:
+            yield Plant(check, text.replace(code, value if isinstance(value, str) else JSON.write(value)))
     tree = parse_tree(row.reference)
     yield from _of_list(text, tree)
     words = [str(one) for _, one in leaves(tree) if isinstance(one, str)] if isinstance(tree, dict | list) else []
@@ -318,9 +312,9 @@ def _of_fence(output: Any) -> Iterator[Plant]:
             yield Plant("same.tag", f"{output[: found.start(1)]}{tag}{output[found.end() :]}", place=tag or "none")
 
 
-def _rows_twice(text: Any) -> str | None:
+def _rows_twice(text: str) -> str | None:
     """A query with each row of its result twice."""
-    found = _SELECT.fullmatch(text) if isinstance(text, str) else None
+    found = _SELECT.fullmatch(text)
     return None if found is None else f"{found[1]} UNION ALL {found[1]}"
 
 
@@ -463,6 +457,7 @@ _OF_TEXT: dict[str, Change] = {
     "sees.sign": _sign,
     "sees.order": _reversed_words,
     "sees.twice": lambda text: f"{text} {text}",
+    "sees.rows_twice": _rows_twice,
     "sees.half": lambda text: " ".join(text.split()[: len(text.split()) // 2]) or None,
     "same.case": lambda text: text.upper() if text.upper() != text else text.lower(),
     "same.space": lambda text: f"  {text} \n",
@@ -473,7 +468,7 @@ _OF_TEXT: dict[str, Change] = {
 }
 
 
-def _with(tree: Any, path: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
+def _with(tree: Any, path: tuple[Any, ...], change: Change) -> Any:
     if not path:
         return change(tree)
     if isinstance(tree, dict):
@@ -485,48 +480,41 @@ def _changed_leaves(tree: Any, draw: random.Random) -> Iterator[tuple[str, str, 
     """Change one value at a time, of some that are drawn: by check, with the place of the value."""
     every = [(path, value) for path, value in leaves(tree) if path]
     for path, value in sorted(draw.sample(every, min(_LEAVES, len(every))), key=lambda one: str(one[0])):
-        kind = next((kind for kind, of in _KINDS.items() if isinstance(value, of)), None)
-        if kind is not None:
+        kind, new = _other_value(value)
+        if kind:
             place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
-            yield f"changed.json_{kind}", place, _with(tree, path, _OTHER_VALUE[kind])
+            yield f"changed.json_{kind}", place, _with(tree, path, lambda _, new=new: new)
 
 
-def _other_value(value: Any) -> Any:
-    """Another value of the same kind."""
+def _other_value(value: Any) -> tuple[str, Any]:
+    """The kind of a value, empty for null and for trees, and another one of it."""
     if isinstance(value, dict | list):
-        return _damaged(value, 1.0, random.Random(1))
-    kind = next((kind for kind, of in _KINDS.items() if isinstance(value, of)), "text")
-    return _OTHER_VALUE[kind](value)
+        return "", _damaged(value, 1.0, random.Random(1))
+    found = ((kind, change(value)) for kind, (of, change) in _KINDS.items() if isinstance(value, of))
+    return next(found, ("", _STRANGE))
 
 
-_KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "number": (int, float), "text": (str,)}
-_OTHER_VALUE: dict[str, Callable[[Any], Any]] = {
-    "bool": lambda value: not value,
-    "number": lambda value: 2 * value + 1,
-    "text": lambda _: f"{_STRANGE} text",
+_KINDS: dict[str, tuple[type | UnionType, Change]] = {
+    "bool": (bool, lambda value: not value),
+    "number": (int | float, lambda value: 2 * value + 1),
+    "text": (str, lambda _: f"{_STRANGE} text"),
 }
 
 
-def _nodes(tree: Any, kind: type, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _nodes(tree: Any, kind: type, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     if isinstance(tree, kind) and tree:
-        yield path
+        yield path, tree
     if isinstance(tree, dict | list):
         for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
             yield from _nodes(value, kind, (*path, key))
 
 
-def _one_node(kind: type, change: Callable[[Any], Any], least: int = 1) -> Change:
+def _last_node(kind: type, change: Change, least: int = 1) -> Change:
     def changed(tree: Any) -> Any:
-        places = [path for path in _nodes(tree, kind) if len(_at(tree, path)) >= least]
+        places = [path for path, node in _nodes(tree, kind) if len(node) >= least]
         return _with(tree, places[-1], change) if places else None
 
     return changed
-
-
-def _at(tree: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        tree = tree[key]
-    return tree
 
 
 def _reversed_keys(tree: Any) -> Any:
@@ -565,17 +553,18 @@ def _text_in_capitals(tree: Any) -> Any:
 
 
 _OF_JSON: dict[str, Change] = {
-    "sees.key_missing": _one_node(dict, lambda node: dict(list(node.items())[:-1])),
-    "sees.key_extra": _one_node(dict, lambda node: {**node, _STRANGE: _STRANGE}),
-    "sees.element_missing": _one_node(list, lambda node: node[:-1]),
-    "sees.element_twice": _one_node(list, lambda node: [*node, node[-1]]),
-    "sees.element_extra": _one_node(list, lambda node: [*node, _other_value(node[-1])]),
-    "sees.list_order": _one_node(list, lambda node: node[::-1], 2),
+    "sees.key_missing": _last_node(dict, lambda node: dict(list(node.items())[:-1])),
+    "sees.key_extra": _last_node(dict, lambda node: {**node, _STRANGE: _STRANGE}),
+    "sees.element_missing": _last_node(list, lambda node: node[:-1]),
+    "sees.element_twice": _last_node(list, lambda node: [*node, node[-1]]),
+    "sees.element_extra": _last_node(list, lambda node: [*node, _other_value(node[-1])[1]]),
+    "sees.list_order": _last_node(list, lambda node: node[::-1], 2),
     "sees.text_case": _text_in_capitals,
     _KEY_ORDER: _other_key_order,
-    "same.indent": lambda tree: json.dumps(tree, ensure_ascii=False, indent=2),
+    "same.indent": lambda tree: json.dumps(tree, ensure_ascii=False, indent=1),
     "same.fence": lambda tree: f"```json\n{json.dumps(tree, ensure_ascii=False)}\n```",
 }
+_OF_OWN_JSON = (_KEY_ORDER, "same.indent")
 _OF_OWN = ("sees.half", "same.space", "same.full_stop", "same.fence", "same.sentence")
 
 
@@ -602,10 +591,11 @@ def _stubs(code: str) -> str | None:
     return "\n".join(f"def {name}(*args, **kwargs):\n    pass\n" for name in names) if names else None
 
 
-_OF_PROGRAMS: dict[str, Callable[[str], str | None]] = {
+_OF_PROGRAMS: dict[str, Change] = {
     "wrong.failing_once": _failing_once,
     "wrong.leaving": _leaving,
     "wrong.stubs": _stubs,
+    "sees.rows_twice": _rows_twice,
 }
 
 

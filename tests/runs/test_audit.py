@@ -13,7 +13,9 @@ from runner import Audit, InputError, audit
 from runner.core.types import Outcome, Result
 from runner.runs.audit.answers import Answer, Marks, is_empty
 from runner.runs.audit.checks import ALL, PlantResult, PlantScores, read_scores
-from runner.runs.audit.plants import Peers, Plant, PlantRow, plants
+from runner.runs.audit.plants.peers import Peers
+from runner.runs.audit.plants.plants import plants
+from runner.runs.audit.plants.types import Plant, PlantRow
 from tests.cli.commands import evalcell, write_rows
 
 SHARED = Path(__file__).parents[3] / "shared"

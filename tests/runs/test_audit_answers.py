@@ -12,7 +12,7 @@ from runner import Audit, audit
 from runner.core.types import Result, ResultError
 from runner.runs.audit.answers import Marks, alike
 from runner.runs.audit.checks import PlantResult, PlantScores, read_scores
-from runner.runs.audit.plants import Plant
+from runner.runs.audit.plants.types import Plant
 from runner.runs.audit.words import witness_words
 
 pytestmark = pytest.mark.rotating("kinds of graders in an audit", "engine")

@@ -56,7 +56,9 @@ from runner.runs.audit.cost import foresee_usage, refuse_spending
 from runner.runs.audit.gates import judge_gates, parse_gates
 from runner.runs.audit.mutants.run import MUTANTS, MutantTrial, RowResult, choose_rows, result_words, same_result
 from runner.runs.audit.people import LabelledRow, compare_people
-from runner.runs.audit.plants import Peers, Plant, PlantRow, plants
+from runner.runs.audit.plants.peers import Peers
+from runner.runs.audit.plants.plants import plants
+from runner.runs.audit.plants.types import Plant, PlantRow
 from runner.runs.audit.types import Agreement, Audit, AuditOptions, Check, MutantScore
 from runner.runs.examples.load import Example, find_examples, read_examples
 from runner.runs.store_references import prepare

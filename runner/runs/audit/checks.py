@@ -13,7 +13,7 @@ from runner.core.text import printable, rows_of
 from runner.core.types import Result
 from runner.engine.scoring.gates import figure
 from runner.runs.audit.answers import EQUAL, Marks
-from runner.runs.audit.plants import STEPS, Plant
+from runner.runs.audit.plants.types import STEPS, Plant
 from runner.runs.audit.types import Check, Witness
 
 SHARE, LEAST = 0.1, 2
@@ -21,7 +21,6 @@ SHARE, LEAST = 0.1, 2
 NO_SCORE = "the reference itself gets no score"
 HALF = 0.5
 """The share of rows that make what is rare elsewhere more than chance."""
-_NEARLY_ALL = 0.9
 _TEXT = 200
 
 WRONG = {
@@ -92,6 +91,8 @@ _BESIDE = {"sees.inside": ("sees.words",), "sees.rest": ("sees.list_order", "see
 """Findings where one of those others loses marks: else what is changed does not count at all."""
 LESS = {"sees.key_missing": "sees.key_extra", "sees.element_missing": "sees.element_extra"}
 """Full marks for less than what is asked: findings, and with each what is one then too, as both pass."""
+_JUDGED = dict.fromkeys((*LESS, "sees.inside"), SHARE) | {"sees.rest": HALF, "sees.rows_twice": 0.9, "same.tag": HALF}
+"""The share of rows from which on what a grader does not see, or treats as different, is a finding."""
 MORE = "sees.nothing"
 """A finding too where it sees what is too much elsewhere."""
 SAME = {
@@ -416,22 +417,20 @@ def list_unjudged(scores: PlantScores, names: Mapping[str, str], *, seen: bool) 
             if full > scores.worst + EQUAL
         ]
         shown = [one for one, equal in every if equal is not seen]
-        judged = check in LESS and len(shown) >= max(min(LEAST, len(every)), SHARE * len(every))
+        total = of = len(every)
+        if check == "same.tag":
+            shown, of = _one_tag(scores)
+            total = len(shown)
         if check in _BESIDE:
             lost = {one.row for other in _BESIDE[check] for one, good, full in scores.of(other) if good < full - EQUAL}
             shown = [one for one in shown if one.row in lost]
-            judged = len(shown) >= max(LEAST, (HALF if check == "sees.rest" else SHARE) * len(every))
-        elif check == "sees.rows_twice":
-            judged = len(shown) >= max(LEAST, _NEARLY_ALL * len(every))
-        elif check == "same.key_order":  # where texts are read as JSON
+        least = min(LEAST, of) if check in LESS else LEAST
+        judged = check in _JUDGED and len(shown) >= max(least, _JUDGED[check] * of)
+        if check == "same.key_order":  # where texts are read as JSON
             read = {one.row for one, good, full in scores.of("same.indent") if good >= full - EQUAL}
             rows = [one for one, _ in every if one.row in read or not isinstance(one.plant.output, str)]
             less = [one for one in shown if one in rows]
-            judged = len(less) >= max(min(LEAST, len(rows)), SHARE * len(rows)) > 0
-            shown, every = (less, [(one, False) for one in rows]) if judged else (shown, every)
-        elif check == "same.tag":
-            shown, of = _one_tag(scores)
-            judged = len(shown) >= max(LEAST, HALF * of)
-            every = [(one, False) for one in shown]
-        if every and (judged or len(shown) * 2 > len(every)):
-            yield check_of(check, shown, len(every), words, found=judged)
+            if len(less) >= max(min(LEAST, len(rows)), SHARE * len(rows)) > 0:
+                judged, shown, total = True, less, len(rows)
+        if total and (judged or len(shown) * 2 > total):
+            yield check_of(check, shown, total, words, found=judged)

@@ -1,0 +1,1 @@
+"""Outputs that an audit plants in rows."""

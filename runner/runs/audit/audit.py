@@ -58,6 +58,7 @@ from runner.runs.audit.mutants.run import MUTANTS, MutantTrial, RowResult, choos
 from runner.runs.audit.people import LabelledRow, compare_people
 from runner.runs.audit.plants.peers import Peers
 from runner.runs.audit.plants.plants import plants
+from runner.runs.audit.plants.trees import put
 from runner.runs.audit.plants.types import Plant, PlantRow
 from runner.runs.audit.types import Agreement, Audit, AuditOptions, Check, MutantScore
 from runner.runs.examples.load import Example, find_examples, read_examples
@@ -669,18 +670,8 @@ def _value(case: Case, place: Source) -> Any:
 
 def _set(case: Case, place: Source, value: Any) -> Case:
     first, *rest = _keys(place)
-    whole = value if not rest else _put(getattr(case, str(first)), rest, value)
+    whole = value if not rest else put(getattr(case, str(first)), rest, value)
     return case.model_copy(update={str(first): whole, "present": case.present | {str(first)}})
-
-
-def _put(tree: Any, keys: Sequence[str | int], value: Any) -> Any:
-    if not keys:
-        return value
-    first, *rest = keys
-    if isinstance(tree, list) and isinstance(first, int) and -len(tree) <= first < len(tree):
-        return [*tree[:first], _put(tree[first], rest, value), *tree[first:][1:]]
-    inner = tree if isinstance(tree, dict) else {}
-    return inner | {first: _put(inner.get(first), rest, value)}
 
 
 def _changed(value: Any) -> Any:

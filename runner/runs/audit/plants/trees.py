@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import UnionType
 from typing import Any
 
@@ -23,21 +23,25 @@ def empty_lists(tree: Any) -> Any:
     return [] if isinstance(tree, list) else tree
 
 
-def _with(tree: Any, path: tuple[Any, ...], change: Change) -> Any:
-    if not path:
-        return change(tree)
-    if isinstance(tree, dict):
-        return {key: _with(value, path[1:], change) if key == path[0] else value for key, value in tree.items()}
-    return [_with(value, path[1:], change) if at == path[0] else value for at, value in enumerate(tree)]
+def put(tree: Any, keys: Sequence[str | int], value: Any) -> Any:
+    """Return a tree with another value at a place; objects on the way there are made."""
+    if not keys:
+        return value
+    first, *rest = keys
+    if isinstance(tree, list) and isinstance(first, int) and -len(tree) <= first < len(tree):
+        return [*tree[:first], put(tree[first], rest, value), *tree[first:][1:]]
+    inner = tree if isinstance(tree, dict) else {}
+    return inner | {first: put(inner.get(first), rest, value)}
 
 
 def change_leaves(tree: Any, draw: random.Random) -> Iterator[tuple[str, str, Any]]:
     """Yield a tree with one value changed, for each of some that are drawn: by check, with the place of the value."""
     every = [(path, value) for path, value in leaves(tree) if path]
     for path, value in sorted(draw.sample(every, min(_LEAVES, len(every))), key=lambda one: str(one[0])):
-        if kind := _other_value(value)[0]:
+        kind, new = _other_value(value)
+        if kind:
             place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).removeprefix(".")
-            yield f"changed.json_{kind}", place, _with(tree, path, lambda value: _other_value(value)[1])
+            yield f"changed.json_{kind}", place, put(tree, path, new)
 
 
 def _other_value(value: Any) -> tuple[str, Any]:
@@ -65,8 +69,8 @@ def _nodes(tree: Any, kind: type, path: tuple[Any, ...] = ()) -> Iterator[tuple[
 
 def _last_node(kind: type, change: Change, least: int = 1) -> Change:
     def changed(tree: Any) -> Any:
-        places = [path for path, node in _nodes(tree, kind) if len(node) >= least]
-        return _with(tree, places[-1], change) if places else None
+        every = [(path, node) for path, node in _nodes(tree, kind) if len(node) >= least]
+        return put(tree, every[-1][0], change(every[-1][1])) if every else None
 
     return changed
 
@@ -83,8 +87,8 @@ def _other_key_order(tree: Any) -> Any:
 
 
 def _text_in_capitals(tree: Any) -> Any:
-    places = [path for path, value in leaves(tree) if isinstance(value, str) and value.upper() != value]
-    return _with(tree, places[-1], lambda value: value.upper()) if places else None
+    every = [(path, value) for path, value in leaves(tree) if isinstance(value, str) and value.upper() != value]
+    return put(tree, every[-1][0], every[-1][1].upper()) if every else None
 
 
 JSON_CHANGES: dict[str, Change] = {
@@ -106,7 +110,7 @@ def damage(own: Any, share: float, draw: random.Random) -> Any:
     if isinstance(own, dict | list):
         places = [path for path, _ in leaves(own)]
         for path in draw.sample(places, len(places))[: _part(len(places), share)]:
-            own = _with(own, path, lambda _: STRANGE)
+            own = put(own, path, STRANGE)
         return own
     words = own.split() or [own]
     for at in draw.sample(range(len(words)), len(words))[: _part(len(words), share)]:

@@ -113,19 +113,8 @@ def test_evaluators_of_one_command_share_the_risk_of_failing(here: Path) -> None
     assert alone is not None
     first, second = [stop.row for stop in worse if stop is not None]
     assert first > second == alone.row  # the one that failed leaves its part
-    words = " ".join(
-        evalcell(
-            "run",
-            "-e",
-            "one=grade.py",
-            "-e",
-            "two=grade.py",
-            "data.jsonl",
-            "--require",
-            "mean>=0.8",
-            "--stop-when-sure",
-        ).stdout.split()
-    )
+    two_runs = "run -e one=grade.py -e two=grade.py data.jsonl --require mean>=0.8 --stop-when-sure"
+    words = " ".join(evalcell(*two_runs.split()).stdout.split())
     assert "wrong in 5% of all cases at most, over the 2 gates together (Holm)" in words
 
 

@@ -107,26 +107,10 @@ SAME = {
     "same.key_order": "another order of keys",
     "same.indent": "indented JSON",
 }
-ALL = (
-    *(
-        "right",
-        "accepted",
-        *WRONG,
-        "reference",
-        "damage",
-        "discrimination",
-        "labels",
-        "repeats",
-        "rows_apart",
-        "metadata",
-    ),
-    *(*SEES, *SAME),
-)
-"""The ids of all checks."""
 ALONE = ("discrimination", "labels", "repeats", "rows_apart", "metadata")
-"""Those that need no reference."""
-
-
+"""Checks that need no reference."""
+ALL = ("right", "accepted", *WRONG, "reference", "damage", *ALONE, *SEES, *SAME)
+"""The ids of all checks."""
 _PLAIN = ("wrong.empty", "wrong.refusal", "wrong.junk", "wrong.capitals")
 NO_ROW = "no row has what it changes"
 _NONE_SCORED = "the script fails on each row that has it, or gives it no score"

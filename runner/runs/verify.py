@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from runner.core.errors import DatasetError, InputError, NotComparableError, ResumeError
-from runner.core.settings import JudgeSettings, RunSettings
+from runner.core.settings import FileSettings, JudgeSettings, RunSettings
 from runner.core.text import json_text, printable, read_bounded, rows_of, whole
 from runner.core.types import Case, Result
 from runner.engine.request import PreparedRun, RunRequest, prepare
@@ -365,7 +365,8 @@ def run_folder(
             f"{run.id} was of the script {run.version}, which the store no longer has; run it anew"
         )
     config = spec.sandbox if isinstance(spec.sandbox, SandboxConfig) else SandboxConfig()
-    asked = {name: getattr(spec, name) for name in RunSettings.model_fields} | {"baseline": None}
+    asked = {name: getattr(spec, name) for name in (*RunSettings.model_fields, *FileSettings.model_fields)}
+    asked["baseline"] = None
     path = dataset or str(store.dataset_path(store.dataset_of(run.id)))
     request = permit(RunRequest(evaluator=evaluator, dataset=path, sandbox=config, **asked))
     lacks = None

@@ -102,7 +102,9 @@ def test_each_kind_of_defect_is_named(tmp_path: Path, body: str, check: str | No
 
 def test_a_finding_has_a_row_that_shows_it(tmp_path: Path) -> None:
     path = script(tmp_path, "    return float(not output or output == reference)\n", CONFIG)
-    (check,) = (one for one in audit(path, rows()).findings if one.id == "wrong.empty")
+    found = audit(path, rows())
+    (check,) = (one for one in found.findings if one.id == "wrong.empty")
+    assert f"finding              {check.words} (wrong.empty)" in str(found).splitlines()
     assert check.words == "an empty output has full marks: 12 of 12 rows"
     assert check.witness is not None
     assert (check.witness.id, check.witness.output, check.witness.score) == ("r0", "", 1.0)

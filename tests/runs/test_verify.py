@@ -114,6 +114,12 @@ def test_a_run_that_the_store_keeps_is_verified_by_its_name(here: Path, monkeypa
     assert {*found.digests} == {"results.jsonl", "dataset", "script", "script file words.py"}
     assert evalcell("run", "exact-match", "moved.jsonl", "--map", "reference=output", "--save").exit_code == 0
     assert verify("latest", sample=3).equal == 3  # no row has the column of a parameter that may be left out
+    Path("old.csv").write_text("id,output,reference\n1,caf\u00e9,caf\u00e9\n", "cp1252")
+    assert evalcell("run", "exact-match", "old.csv", "--encoding", "cp1252", "--save").exit_code == 0
+    Path("tree.json").write_text('{"data": {"rows": [{"output": "a", "reference": "b"}]}}')
+    assert verify("latest").equal == 1  # the store keeps how the file was read
+    assert evalcell("run", "exact-match", "tree.json", "--rows", "data.rows", "--save").exit_code == 0
+    assert verify("latest").equal == 1
 
 
 @pytest.mark.rotating("a judge", "judges")

@@ -28,6 +28,7 @@ from runner.results.store.types import (
     RunInfo,
     RunSpec,
     RunState,
+    StoredSpec,
 )
 from sandboxes.base import SandboxConfig
 
@@ -137,7 +138,7 @@ class Runs(StorePart):
         with self._database.read() as connection:
             return _run(connection, id)
 
-    def spec(self, id: str) -> RunSpec:
+    def spec(self, id: str) -> StoredSpec:
         """Return what the run was asked to do, pinned. Raises NotStoredError."""
         with self._database.read() as connection:
             return _spec(connection, id)
@@ -252,11 +253,11 @@ def _run(connection: Connection, id: str) -> RunInfo:
     return _info(row)
 
 
-def _spec(connection: Connection, id: str) -> RunSpec:
+def _spec(connection: Connection, id: str) -> StoredSpec:
     text = connection.execute(select(runs.c.spec).where(runs.c.id == id)).scalar()
     if text is None:
         raise NotStoredError(unknown(id))
-    return RunSpec.model_validate_json(text)
+    return StoredSpec.model_validate_json(text)
 
 
 def _locked(spec: RunSpec, lock: str) -> RunSpec:

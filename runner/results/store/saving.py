@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.core.settings import RunSettings
+from runner.core.settings import FileSettings, RunSettings
 from runner.core.text import printable, whole
 from runner.core.types import Result
 from runner.engine.request import PreparedRun
@@ -23,7 +23,7 @@ from runner.results.output.row_cells import run_layout
 from runner.results.store import open_store
 from runner.results.store.errors import StoreError
 from runner.results.store.segments import SegmentBuilder
-from runner.results.store.types import DatasetInfo, RunSpec, RunState
+from runner.results.store.types import DatasetInfo, RunState, StoredSpec
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -69,11 +69,11 @@ class SavedRun:
             reference = self._store.evaluator(named).reference
         else:
             reference = self._store.add_evaluator(prepared.evaluator).reference
-        spec = RunSpec(
+        spec = StoredSpec(
             evaluator=reference,
             dataset=whole(request.dataset or ""),
             sandbox=request.sandbox,
-            **{name: getattr(request, name) for name in RunSettings.model_fields},
+            **{name: getattr(request, name) for name in (*RunSettings.model_fields, *FileSettings.model_fields)},
         )
         run = self._store.create_run(
             spec, dataset=self._dataset(), state="running", owner="cli", command=whole(command(prepared, None))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Unpack, cast
 
 from pydantic import AwareDatetime, Field, SerializeAsAny, field_serializer
 
-from runner.core.settings import RunSettings
+from runner.core.settings import FileSettings, RunSettings
 from runner.core.types import DialectFailures, ErrorKind, Evaluator, Finite, InputMapping, Outcome
 from runner.engine.scoring.summary import Summary
 from runner.inputs.evaluators.entrypoint import NATIVE
@@ -152,6 +152,10 @@ class RunSpec(RunSettings):
     @field_serializer("sandbox")
     def _as_set(self, config: str | SandboxConfig | None) -> object:
         return config.model_dump(mode="json", exclude_unset=True) if isinstance(config, SandboxConfig) else config
+
+
+class StoredSpec(RunSpec, FileSettings):
+    """What was run, and how its file was read: that of a command may be no UTF-8, or hold its rows at a place."""
 
 
 class RunInfo(Model):

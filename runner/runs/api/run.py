@@ -339,7 +339,9 @@ def audit(
     Tell what an evaluator gets wrong: outputs are planted in rows, and their scores say.
 
     A right answer must score best, and a wrong one must not. Changes of the script must be noticed by its worked
-    examples, and people must agree with it; docs/how-to/audit.md has the checks.
+    examples, and people must agree with it; docs/how-to/audit.md has the checks. What was found is printed as the
+    command prints it. What judges will be asked at most is logged after the first call that asks one, and stands in
+    `foreseen`.
 
     Args:
         evaluator: As in `evaluate`.
@@ -354,8 +356,6 @@ def audit(
         cluster: A column; rows with the same value in it are not independent.
         report: Files to write what was found to: .html, .md or .xml.
         **settings: As in `evaluate`.
-
-    What judges will be asked at most is logged after the first call that asks one, and stands in `foreseen`.
 
     Raises:
         InputError: Nothing can be planted, the budget for judges is too small, or as in `evaluate`.

@@ -226,6 +226,12 @@ class Audit(Model):
     no_verdict: str | None = None
     """Why the audit proves nothing."""
 
+    def __str__(self) -> str:
+        """What the command prints."""
+        from runner.runs.audit.words import audit_lines  # here: it imports this module
+
+        return "\n".join(f"{line.head:20} {line.text}".rstrip() for line in audit_lines(self))
+
     @property
     def passed(self) -> bool:
         """True if it could judge, found nothing, and all that was required is met."""

@@ -191,7 +191,7 @@ def test_rows_that_were_lost_say_nothing_of_a_grader() -> None:
         PlantResult("done", Plant("wrong.empty", ""), base.model_copy(update={"score": 0.0})),
         *(PlantResult(id, Plant(check, "a", place=place), lost) for id in ("b", "c") for check, place in RIGHT),
     ]
-    found = {check.id: check.status for check in read_scores(PlantScores(rows, Marks(None)))}
+    found = {check.id: check.status for check in read_scores(PlantScores(rows, Marks(None), {}))}
     assert {one for one, status in found.items() if status == "found"} == set()
     assert found["right"] == "clear"
 

@@ -339,9 +339,8 @@ def audit(
     Tell what an evaluator gets wrong: outputs are planted in rows, and their scores say.
 
     A right answer must score best, and a wrong one must not. Changes of the script must be noticed by its worked
-    examples, and people must agree with it; docs/how-to/audit.md has the checks. What was found is printed as the
-    command prints it. What judges will be asked at most is logged after the first call that asks one, and stands in
-    `foreseen`.
+    examples, and people must agree with it; docs/how-to/audit.md has the checks. What judges will be asked at
+    most is logged after the first call that asks one, and stands in `foreseen`.
 
     Args:
         evaluator: As in `evaluate`.

@@ -19,10 +19,12 @@ _FENCE = re.compile(r"\A[\s\S]*?```\w*\n([\s\S]*?)\n?```[\s\S]*\Z")
 _NOTHING = frozenset(("none", "n/a", "null", "nil", "nothing", "not applicable", "no answer", "unanswerable"))
 _UNREAD = re.compile(r"(?i)un(parsed|parsable|parseable|known|readable|clear)|invalid|error|missing|empty|skip|^no[_ ]")
 """Labels of what could not be judged."""
-_STYLE_MARKS = re.compile(r"[\s.,;:!?'\"()_-]+")
+_STYLE_MARKS = re.compile(r"[\s.,;:!?'\"()_\u2010-\u201d\u2212-]+")
 _NEARLY_ALL, _HALF, _LEAST = 0.9, 0.5, 2
 _EMPTY, _KEY = "empty", "key "
 """Kinds of answers: none where none is asked for, and the value of a key."""
+KINDS, ROWS_OF_KIND = 6, 3
+"""Texts are kinds, such as choices, where there are so few, each of so many rows."""
 _PARTS, _LEARNED = 6, 3
 """Leaves of a reference, and forms of outputs, that are tried."""
 
@@ -215,6 +217,12 @@ def strip_fence(value: Any) -> Any:
     return _FENCE.sub(r"\1", value) if isinstance(value, str) else value
 
 
+def are_kinds(texts: Iterable[str]) -> bool:
+    """Say whether there are few texts, and several times each: classes, labels or choices."""
+    counts = Counter(texts)
+    return 1 < len(counts) <= KINDS and len(counts) * ROWS_OF_KIND <= counts.total()
+
+
 def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield each value of a tree that is no list and no object, with the keys that lead there."""
     if isinstance(tree, dict | list):
@@ -387,11 +395,18 @@ class AnswerChoice:
 
     def _fallback(self) -> str | None:
         first = self._attempts[0].tried[0][0] if all(one.tried for one in self._attempts) else _NO_ANSWER
-        own = sum(self._is_full(one.own[1]) for one in self._attempts) >= _LEAST
+        own = sum(self._is_full(one.own[1]) for one in self._attempts)
         lists = any(answer.form is LINES for one in self._attempts for answer, _ in one.tried)
-        answers = first.kind == "" and not lists
+        answers = first.kind == "" and not lists and not self._are_labels()
         answers |= first.form is JSON or isinstance(first.value, dict | list)
-        return first.kind if answers and (self._share(first.kind) > 1 - _NEARLY_ALL or not own) else None
+        some = self._share(first.kind) > max(1 - _NEARLY_ALL, own / len(self._attempts) - EQUAL)
+        return first.kind if answers and (some or own < _LEAST) else None
+
+    def _are_labels(self) -> bool:
+        """Say whether references are of few kinds, which few outputs with full marks say: they tell what is right."""
+        full = [(one.own[0], one.tried[0][0].value) for one in self._attempts if self._is_full(one.own[1])]
+        said = [plain(value) in plain(output) for output, value in full]
+        return are_kinds(plain(value) for _, value in full) and fmean(said) < 1 - _NEARLY_ALL
 
     def _answer(self, one: AnswerAttempt, kind: str | None) -> tuple[Answer, Result] | None:
         if kind is None:

@@ -34,7 +34,6 @@ from runner.runs.audit.answers import (
     candidates,
     is_empty,
     parse_tree,
-    says_nothing,
     shape_of,
 )
 from runner.runs.audit.checks import (
@@ -82,7 +81,7 @@ _AGAIN = (
 _NOT_JUDGED = 0.2
 """The share of rows that may fail whose output is like a right one; with more, nothing is proven."""
 _WORDS = ("reference", "expected", "Expected", "ground_truth", "target")
-_UNLIKELY = ("wrong.", "same.", "candidate", "form", "accepted")
+_UNLIKELY = ("wrong.", "same.", "candidate", "form", "accepted", "right.zero")
 CANDIDATE, IN_FORM = "candidate", "form"
 """What may be a right answer, as it is and in a form that the grader may want."""
 NO_ANSWER = "the references are no answers, and fewer than two outputs of the dataset have full marks"
@@ -284,7 +283,7 @@ class EvaluatorAudit:
             for case, answer in zip(self._cases, answers, strict=True)
             if answer is not None
         ]
-        peers = Peers([row for _, row in every], draw)
+        peers = Peers([row for _, row in every], draw, [_value(case, self._output) for case in self._cases])
         return [
             self._planted_case(case, plant)
             for case, row in every
@@ -399,8 +398,9 @@ class EvaluatorAudit:
                     for at, (each, one) in enumerate(attempt.tried)
                     if each.kind == ""
                 ]
-        nothing = {case.id for case in self._cases if says_nothing(_value(case, self._reference))}
-        self._first = PlantScores(scored, choice.marks, nothing)
+        self._first = PlantScores(
+            scored, choice.marks, {case.id: _value(case, self._reference) for case in self._cases}
+        )
         if choice.marks.unclear:
             self._no_answer = NO_LABEL
         elif sum(one is not None for one in right) < FEWEST:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from statistics import fmean
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from runner.core.text import printable, rows_of
 from runner.core.types import Result
 from runner.engine.scoring.gates import figure
-from runner.runs.audit.answers import EQUAL, Marks
+from runner.runs.audit.answers import EQUAL, Marks, plain, says_nothing
+from runner.runs.audit.plants.text import STYLES
 from runner.runs.audit.plants.types import STEPS, Plant
 from runner.runs.audit.types import Check, Witness
 
@@ -38,19 +39,21 @@ WRONG = {
     "wrong.object": "an empty object",
     "wrong.true": "the value true",
     "wrong.bare": "its form without an answer",
-    "wrong.alike": "the answer of another row that case, accents, marks or script tell apart",
+    "wrong.alike": "the answer of another row that case, marks or script tell apart",
     "wrong.nothing": "what cannot be read, where the reference says that there is nothing,",
     "wrong.denied": "another answer, after one that denies the right one,",
     "wrong.letter_word": "a sentence that has the word A or I, and names no choice,",
+    "wrong.article": "a sentence that goes on with the article a, and names no choice,",
     "wrong.failing_once": "the right program, failing at its first call,",
     "wrong.leaving": "the right program, ended by its first line,",
     "wrong.stubs": "functions that do nothing",
+    "wrong.other_stubs": "functions of other names, which do nothing,",
     "wrong.empty_lists": "the right object with empty lists",
     "wrong.broken_json": "JSON that is cut off",
     "wrong.input": "the input, said again",
     "changed.number": "the last number doubled plus 1",
     "changed.thousands": "the last number plus 7,000",
-    "changed.point": "the last number with its point moved",
+    "changed.point": "the last number without its point",
     "changed.digit": "the last number with a digit more",
     "changed.fraction": "the last number with another fraction",
     "changed.sign": "the number with another sign",
@@ -59,9 +62,18 @@ WRONG = {
     "changed.mark": "a 7 in place of a point",
     "changed.word": "the last word replaced",
     "changed.day": "another day in its date",
+    "changed.month": "another month in its date",
+    "changed.year": "another year in its date",
+    "changed.clock": "am for pm, or pm for am",
+    "changed.size": "million for billion, or the like",
+    "changed.code": "a code with another last character",
+    "changed.arguments": "a command with its last two arguments swapped",
     "changed.last_word": "the last word replaced by one of another row",
     "changed.longer": "the answer as a part of a longer word",
     "changed.half": "the first half of the words",
+    "changed.loop": "some of the words again and again",
+    "changed.cut": "the first half of a word",
+    "changed.general": "a word of a name that many names have",
     "changed.json_number": "a number doubled plus 1",
     "changed.json_text": "a text replaced",
     "changed.json_bool": "true for false, or false for true",
@@ -84,14 +96,29 @@ SEES = {
     "sees.nothing": "an answer where the reference has none",
     "sees.denial": "that an answer is denied",
     "sees.other": "the output of another row",
+    "sees.not": "that a `not` is there",
+    "sees.word_extra": "a word too many",
+    "sees.element_replaced": "that an element is replaced",
+    "sees.element_repeated": "that one element stands there in place of another",
+    "sees.said_number": "that the number of the reference is another",
+    "sees.said_code": "that the last character of a code is another",
     "sees.words": "that words of the reference are replaced",
     "sees.inside": "that words of the reference are parts of longer words",
 }
-_BESIDE = {"sees.inside": ("sees.words",), "sees.rest": ("sees.list_order", "sees.element_extra")}
+_BESIDE = {
+    "sees.inside": ("sees.words",),
+    "sees.rest": ("sees.list_order", "sees.element_extra"),
+    "sees.not": ("sees.word_extra",),
+    "sees.element_repeated": ("sees.element_replaced",),
+}
 """Findings where one of those others loses marks: else what is changed does not count at all."""
 LESS = {"sees.key_missing": "sees.key_extra", "sees.element_missing": "sees.element_extra"}
 """Full marks for less than what is asked: findings, and with each what is one then too, as both pass."""
-_JUDGED = dict.fromkeys((*LESS, "sees.inside"), SHARE) | {"sees.rest": HALF, "sees.rows_twice": 0.9, "same.tag": HALF}
+_PARTLY = ("sees.said_number", "sees.said_code")
+"""Findings where it sees some of them."""
+_SOME = (*LESS, *STYLES, "sees.inside", "sees.not", "sees.element_repeated", *_PARTLY)
+_MOST = {"sees.rest": HALF, "sees.rows_twice": 0.9, "same.tag": HALF}
+_JUDGED = dict.fromkeys(_SOME, SHARE) | _MOST
 """The share of rows from which on what a grader does not see, or treats as different, is a finding."""
 MORE = "sees.nothing"
 """A finding too where it sees what is too much elsewhere."""
@@ -102,6 +129,8 @@ SAME = {
     "same.full_stop": "a full stop at its end",
     "same.fence": "a code fence",
     "same.tag": "a code fence with another tag, and one without",
+    "same.apostrophe": "the apostrophe \u2019, which other outputs have",
+    "same.group": "several citations in one bracket, as other outputs have them",
     "same.sentence": "a sentence before it",
     "same.thousands": "1,000 for 1000",
     "same.key_order": "another order of keys",
@@ -109,7 +138,7 @@ SAME = {
 }
 ALONE = ("discrimination", "labels", "repeats", "rows_apart", "metadata")
 """Checks that need no reference."""
-ALL = ("right", "accepted", *WRONG, "reference", "damage", *ALONE, *SEES, *SAME)
+ALL = ("right", "accepted", "right.zero", *WRONG, "reference", "damage", *ALONE, *SEES, *SAME)
 """The ids of all checks."""
 _PLAIN = ("wrong.empty", "wrong.refusal", "wrong.junk", "wrong.capitals")
 NO_ROW = "no row has what it changes"
@@ -127,11 +156,10 @@ class PlantResult(NamedTuple):
 class PlantScores:
     """The results of one pass over all planted rows, and how good each is."""
 
-    def __init__(self, planted: Iterable[PlantResult], marks: Marks, nothing: Collection[str] = ()) -> None:
+    def __init__(self, planted: Iterable[PlantResult], marks: Marks, references: Mapping[str, Any]) -> None:
         self.planted = tuple(planted)
         self.marks = marks
-        self.nothing = nothing
-        """Rows where the reference says that there is no answer."""
+        self.references = references
         self.by_row: dict[str, dict[str, PlantResult]] = defaultdict(dict)
         """By check; those of one value of JSON, by its place too."""
         for one in self.planted:
@@ -229,6 +257,7 @@ def read_scores(scores: PlantScores) -> Iterator[Check]:
     """Yield the checks of one pass over the planted rows."""
     yield _right(scores)
     yield _accepted(scores)
+    yield _zero(scores)
     for check, words in WRONG.items():
         every = list(scores.of(check))
         if not every and check not in ("wrong.empty", "wrong.null"):
@@ -291,6 +320,14 @@ def _accepted(scores: PlantScores) -> Check:
     return count_rows("accepted", bad, of, "an answer that the reference accepts is not a best one")
 
 
+def _zero(scores: PlantScores) -> Check:
+    """Where 0 is the reference, 0 is right."""
+    every = [plants["right.zero"] for row in scores.full if "right.zero" in (plants := scores.by_row[row])]
+    every = [one for one in every if one.result.outcome != "lost" and scores.full[one.row] > scores.worst + EQUAL]
+    low = [one for one in every if (good := scores.goodness(one)) is None or good < scores.full[one.row] - EQUAL]
+    return count_rows("right.zero", low, len(every), "beside the reference 0 the right answer 0 has no full marks")
+
+
 def _is_worse(scores: PlantScores, row: str, full: float) -> bool:
     """Say whether a row's own output has full marks as wrong ones have, and its reference has not."""
     plants = scores.by_row[row]
@@ -341,12 +378,20 @@ def _discrimination(scores: PlantScores) -> Check:
 def _labels(scores: PlantScores) -> Check:
     """The best score with two labels; those of others may say what was wrong."""
     by_score: dict[float, dict[str, PlantResult]] = defaultdict(dict)
+    texts = {row: plain(value) for row, value in scores.references.items() if not says_nothing(value)}
+    right = [one for row in texts if (one := scores.by_row[row].get("right")) is not None]
+    named = sum(plain(one.result.label) == texts[one.row] for one in right)  # labels of outputs, as references are
+    said = () if named > HALF * len(right) else texts
     for one in scores.planted:
         good = None if scores.marks.by_label else scores.goodness(one)
-        if good is not None and one.result.label is not None and one.row not in scores.nothing:
+        if good is not None and one.result.label is not None and one.row in said:
             by_score[round(good, 9)].setdefault(one.result.label, one)
     if not by_score:
-        return Check(id="labels", status="not applicable", words="it gives no labels with its scores")
+        return Check(
+            id="labels",
+            status="not applicable",
+            words="it gives no labels of right and wrong with its scores",
+        )
     best = max(by_score)
     labels = [*by_score[best].values()]
     several = len(labels) > 1 and len(by_score) > 1
@@ -410,6 +455,7 @@ def list_unjudged(scores: PlantScores, names: Mapping[str, str], *, seen: bool) 
             shown = [one for one in shown if one.row in lost]
         least = min(LEAST, of) if check in LESS else LEAST
         judged = check in _JUDGED and len(shown) >= max(least, _JUDGED[check] * of)
+        judged &= check not in _PARTLY or of - len(shown) >= max(LEAST, SHARE * of)
         if check == "same.key_order":  # where texts are read as JSON
             read = {one.row for one, good, full in scores.of("same.indent") if good >= full - EQUAL}
             rows = [one for one, _ in every if one.row in read or not isinstance(one.plant.output, str)]

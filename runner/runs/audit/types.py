@@ -226,11 +226,12 @@ class Audit(Model):
     no_verdict: str | None = None
     """Why the audit proves nothing."""
 
-    def __str__(self) -> str:
-        """What the command prints."""
-        from runner.runs.audit.words import audit_lines  # here: it imports this module
+    def __repr__(self) -> str:
+        """The verdict: all checks are a page."""
+        found = ", ".join(check.id for check in self.findings) or "nothing found"
+        return f"<Audit {self.evaluator}: {found if self.no_verdict is None else f'no verdict, {self.no_verdict}'}>"
 
-        return "\n".join(f"{line.head:20} {line.text}".rstrip() for line in audit_lines(self))
+    __str__ = __repr__
 
     @property
     def passed(self) -> bool:

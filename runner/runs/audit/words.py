@@ -36,7 +36,7 @@ def audit_lines(audit: Audit) -> Iterator[AuditLine]:
     if audit.lower_taken:
         words = "a lower score is taken for the better one, as right answers have the lowest; the header can say it: "
         yield AuditLine("direction", f'{words}output = {{kind = "continuous", direction = "minimize"}}', "warn")
-    if audit.failed and audit.failed == audit.planted:
+    if audit.no_verdict is not None and audit.failed * 2 > audit.planted:
         yield from _failed(audit)
         yield verdict_line(audit)
         return

@@ -6,17 +6,31 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from typing import Any
 
-from runner.runs.audit.answers import alike, careless, leaves, parse_tree, plain, says_nothing
-from runner.runs.audit.plants.text import NUMBER, flip_sign, is_number_text
+from runner.runs.audit.answers import (
+    KINDS,
+    ROWS_OF_KIND,
+    alike,
+    careless,
+    is_empty,
+    leaves,
+    parse_tree,
+    plain,
+    says_nothing,
+    strip_fence,
+)
+from runner.runs.audit.plants.text import NUMBER, SHOWS_STYLE, flip_sign, is_number_text, says_word
 from runner.runs.audit.plants.types import PlantRow
 
 _UNIT = re.compile(r"([+-]?[\d.,]+\s*)([^\W\d]{1,3}(?:/[^\W\d]{1,3}(?:\^?\d)?)?)")
 """A number with a short unit: longer words may be what is counted, and are often not asked for."""
 _TRIES = 20
 """Rows that are looked at for one that differs."""
-_CLASSES, _ROWS_OF_CLASS = 6, 3
-"""Answers are classes where there are so few, each of so many rows at least."""
+_LABEL = re.compile(r"[^\W\d][\w /-]{0,39}")
+_NEARLY_ALL = 0.9
+_DIGITS = 3
+"""Of the longest number: shorter ones may be choices or ranks."""
 _NEAR, _WORDS_OF_NAME = 0.6, 5
 """From this ratio on names are spelt alike."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -26,7 +40,7 @@ _ENDING = re.compile(r"(?:e?[sdrn]|e|ing|ly)?")
 class Peers:
     """The rows beside a row, whose answers are wrong ones for it."""
 
-    def __init__(self, rows: Sequence[PlantRow], draw: random.Random) -> None:
+    def __init__(self, rows: Sequence[PlantRow], draw: random.Random, outputs: Sequence[Any]) -> None:
         self._draw = draw
         self._rows = [*{plain(row.reference): row for row in rows if not says_nothing(row.reference)}.values()]
         self._texts = {text: row for row in reversed(rows) for text in texts_of(row)}
@@ -34,11 +48,25 @@ class Peers:
         for text in self._texts:
             self._alike.setdefault(careless(text), []).append(text)
         classes = {text.casefold(): text for text in self._texts if re.fullmatch(r"[^\W\d]+(?:[ _-][^\W\d]+)*", text)}
-        few = len(classes) <= _CLASSES and len({text.casefold() for text in self._texts}) == len(classes)
-        self._classes = [*classes.values()] if few and len(classes) * _ROWS_OF_CLASS <= len(rows) else []
+        few = len(classes) <= KINDS and len({text.casefold() for text in self._texts}) == len(classes)
+        self._classes = [*classes.values()] if few and len(classes) * ROWS_OF_KIND <= len(rows) else []
+        pairs = [(one.reference, one.output) for one in rows if one.answer.own and isinstance(one.reference, str)]
+        labels = [not says_word(output, label) for label, output in pairs if _LABEL.fullmatch(label)]
+        self.has_labels = sum(labels) > _NEARLY_ALL * len(rows)
+        """True where references say which kind an output is of: each text is of one."""
+        empty = (one.output for one in rows if is_empty(one.reference))
+        self.has_prose_for_nothing = not all(isinstance(parse_tree(strip_fence(one)), dict | list) for one in empty)
         self.letters = len(self._texts) > 1 and all(len(text) == 1 and text.isalpha() for text in self._texts)
         """True where answers are letters, such as choices."""
         self._words = [*dict.fromkeys(words[-1] for text in self._texts if (words := _WORD.findall(text)))]
+        texts = [one for one in outputs if isinstance(one, str)]
+        self.styles = {check for check, one in SHOWS_STYLE.items() if any(map(one.search, texts))}
+        """The checks of styles that some outputs of the dataset have."""
+        numbers = [text for row in rows if is_number_text(text := str(row.reference).lstrip("-"))]
+        lengths = {len(text.partition(".")[0]) for text in numbers}
+        several = len(lengths) > 1 and max(lengths) >= _DIGITS
+        self.may_be_zero = len(numbers) == len(rows) and (several or any("." in text for text in numbers))
+        """True where references are numbers of more kinds than choices, ranks or years."""
         self._negative = any(is_number_text(text) and float(text.replace(",", "")) < 0 for text in self._texts)
         self._units = sorted({found[2] for text in self._texts if (found := _UNIT.fullmatch(text))})
 
@@ -72,7 +100,8 @@ class Peers:
         for text in [text for mine in own for text in self._alike.get(careless(mine), ())[:_TRIES]]:
             one = self._texts[text]
             asked = one.input is None or one.input != row.input
-            if asked and all(alike(text, mine) or plain(text) != plain(mine) for mine in own):
+            other = all(alike(text, mine) or careless(text) != careless(mine) for mine in own)
+            if asked and other and not {*own} & {*texts_of(one)}:
                 return one, text
         return None
 

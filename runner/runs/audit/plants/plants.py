@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,7 +24,7 @@ from runner.runs.audit.answers import (
 )
 from runner.runs.audit.plants.peers import Peers, texts_of
 from runner.runs.audit.plants.programs import PROGRAM_CHANGES, change_fence
-from runner.runs.audit.plants.text import NUMBER, TEXT_CHANGES
+from runner.runs.audit.plants.text import NUMBER, STYLES, TEXT_CHANGES, change_code
 from runner.runs.audit.plants.trees import JSON_CHANGES, KEY_ORDER, change_leaves, damage, empty_lists
 from runner.runs.audit.plants.types import STEPS, STRANGE, Other, Plant, PlantRow
 
@@ -36,8 +36,11 @@ _BROKEN = '{"a": '
 _REFUSAL = "I am sorry, but I cannot help with that."
 _LONG = 50_000
 _SEVERAL = 3
-"""Elements of a list of which all but the first may be missing."""
-_LETTER_WORDS = {"A": "A closer look helps.", "I": "Well, I do not know."}
+"""Elements of a list of which all but the first may be missing; and the most words of one."""
+_LETTER_WORDS = {
+    "A": {"wrong.letter_word": "A closer look helps.", "wrong.article": "The answer is a hard one to find."},
+    "I": {"wrong.letter_word": "Well, I do not know."},
+}
 _OWN_JSON = (KEY_ORDER, "same.indent")
 _OWN_TEXT = ("sees.half", "same.space", "same.full_stop", "same.fence", "same.sentence")
 
@@ -61,15 +64,22 @@ def plants(row: PlantRow, peers: Peers, draw: random.Random) -> Iterator[Plant]:
     yield from change_fence(row.output)
     if says_nothing(row.reference):
         trees = answer.form is JSON or not isinstance(answer.output, str)
-        if trees or not is_empty(row.reference):
+        if not (peers.has_prose_for_nothing if trees else is_empty(row.reference)):
             yield Plant("wrong.nothing", _BROKEN if trees else _JUNK)
         return
     for check, found in (("wrong.alike", peers.alike(row)), ("wrong.near", peers.near(row))):
         if found is not None:
             yield Plant(check, answer.form.write(found[1]), source=found[0].id)
-    if peers.letters and (sentence := _LETTER_WORDS.get(str(answer.value).upper())) is not None:
-        yield Plant("wrong.letter_word", sentence)
-    for check, value in _wrong_answers(row):
+    for check, sentence in _LETTER_WORDS.get(str(answer.value).upper(), {}).items() if peers.letters else ():
+        yield Plant(check, sentence)
+    for check in STYLES:
+        if isinstance(answer.output, str) and check in peers.styles and (value := STYLES[check](answer.output)):
+            yield Plant(check, value)
+    if not answer.own and peers.may_be_zero:
+        zero = re.sub(r"\d", "0", re.sub(r"^-?[\d,]+", "0", str(row.reference)))
+        read = zero if isinstance(row.reference, str) else json.loads(zero)
+        yield Plant("right.zero", answer.form.write(zero if isinstance(answer.value, str) else read), Other(read))
+    for check, value in () if peers.has_labels else _wrong_answers(row):
         if plain(value) != plain(answer.value):
             yield Plant(check, value)
     accepted = [answer.form.write(text) for text in texts_of(row)]
@@ -119,12 +129,48 @@ def _own_changes(row: PlantRow) -> Iterator[Plant]:
             yield Plant(check, text.replace(code, value if isinstance(value, str) else JSON.write(value)))
     tree = parse_tree(row.reference)
     yield from _list_changes(text, tree)
+    yield from _said_changes(text, tree)
     words = [str(one) for _, one in leaves(tree) if isinstance(one, str)] if isinstance(tree, dict | list) else []
     words = [word for word in words if word.isalpha() and re.search(rf"(?i)\b{word}\b", text)]
     if words:
         found = re.compile(rf"(?i)\b(?:{'|'.join(words)})\b")
         yield Plant("sees.words", found.sub(STRANGE, text))
         yield Plant("sees.inside", found.sub(lambda one: f"x{one[0]}x", text))
+
+
+def _said_changes(text: str, reference: Any) -> Iterator[Plant]:
+    """Another number, code or element in place of one that the reference names."""
+    every = [(path, value) for path, value in leaves(reference) if not isinstance(value, bool)]
+    numbers = [(path, value) for path, value in every if isinstance(value, int | float)]
+    single = [] if any(_in_list(path) for path, _ in numbers) else [abs(value) for _, value in numbers]
+    said = [one for one in NUMBER.finditer(text) if _number(one[0]) in single]
+    if len({_number(one[0]) for one in said}) == 1:
+        one = said[-1]
+        yield Plant("sees.said_number", f"{text[: one.start()]}{2 * _number(one[0]) + 1:g}{text[one.end() :]}")
+    places = {str(value): _last_place(str(value), text) for path, value in every if isinstance(value, str | int)}
+    for name, at in places.items():
+        if at >= 0 and (other := change_code(name)) is not None:
+            yield Plant("sees.said_code", f"{text[:at]}{other}{text[at + len(name) :]}", place=name)
+    elements = [str(value) for path, value in every if _in_list(path) and places.get(str(value), -1) >= 0]
+    if len(set(elements)) > 1:
+        first, *_, last = sorted(set(elements), key=lambda name: places[name])
+        at = places[last]
+        for check, new in (("replaced", "9999" if last.isdecimal() else STRANGE), ("repeated", first)):
+            yield Plant(f"sees.element_{check}", f"{text[:at]}{new}{text[at + len(last) :]}")
+
+
+def _in_list(path: Sequence[Any]) -> bool:
+    return bool(path) and isinstance(path[-1], int)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _last_place(name: str, text: str) -> int:
+    """Where a text has a name last, as a word of its own, or -1."""
+    found = [one.start() for one in re.finditer(rf"(?i)(?<![\w.]){re.escape(name)}(?!\w|\.\d)", text)] if name else []
+    return found[-1] if found else -1
 
 
 def _list_changes(text: str, reference: Any) -> Iterator[Plant]:
@@ -135,9 +181,12 @@ def _list_changes(text: str, reference: Any) -> Iterator[Plant]:
     lines, parts = ([one.strip() for one in text.split(mark) if one.strip()] for mark in ("\n", ","))
     tree = parse_tree(text)
     some, form = (tree, JSON) if isinstance(tree, list) else (lines, LINES) if len(lines) > 1 else (parts, COMMAS)
-    if len(some) >= _SEVERAL and all(any(name in plain(one) for name in names) for one in some):
+    named = [at for at, one in enumerate(some) if any(name in plain(one) for name in names)]
+    if len(named) >= _SEVERAL and all(len(str(one).split()) <= _SEVERAL for one in some):
+        *_, one, other = named
+        swapped = {one: some[other], other: some[one]}
         yield Plant("sees.rest", form.write(some[:1]))
-        yield Plant("sees.list_order", form.write([*some[:-2], some[-1], some[-2]]))
+        yield Plant("sees.list_order", form.write([swapped.get(at, each) for at, each in enumerate(some)]))
         yield Plant("sees.element_extra", form.write([*some, STRANGE]))
 
 
@@ -146,9 +195,9 @@ def _wrong_answers(row: PlantRow) -> Iterator[tuple[str, Any]]:
     as_text = isinstance(row.answer.output, str)
     yield "wrong.empty", ""
     yield "wrong.null", None
-    yield "wrong.junk", _JUNK
-    yield "wrong.mark", ":"
     if not row.keeps_rules:
+        yield "wrong.junk", _JUNK
+        yield "wrong.mark", ":"
         yield "wrong.refusal", _REFUSAL
         yield "wrong.capitals", _CAPITALS
         yield "wrong.injection", _INJECTION

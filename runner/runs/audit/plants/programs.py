@@ -56,14 +56,18 @@ def _leaving(code: str) -> str | None:
     return f"raise SystemExit(0)\n{code}" if _functions(code) else None
 
 
-def _stubs(code: str) -> str | None:
-    names = _functions(code)
-    return "\n".join(f"def {name}(*args, **kwargs):\n    pass\n" for name in names) if names else None
+def _stubs(ending: str = "") -> Change:
+    def changed(code: str) -> str | None:
+        names = _functions(code)
+        return "\n".join(f"def {name}{ending}(*args, **kwargs):\n    pass\n" for name in names) if names else None
+
+    return changed
 
 
 PROGRAM_CHANGES: dict[str, Change] = {
     "wrong.failing_once": _failing_once,
     "wrong.leaving": _leaving,
-    "wrong.stubs": _stubs,
+    "wrong.stubs": _stubs(),
+    "wrong.other_stubs": _stubs("_of_another_name"),
     "sees.rows_twice": double_rows,
 }

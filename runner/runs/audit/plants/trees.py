@@ -75,6 +75,12 @@ def _last_node(kind: type, change: Change, least: int = 1) -> Change:
     return changed
 
 
+def _without_key(node: dict[str, Any]) -> dict[str, Any]:
+    """The object without its first key that has a value: later ones may have a default, and none may mean null."""
+    gone = next((key for key, value in node.items() if value not in (None, "", [], {})), None)
+    return {key: value for key, value in node.items() if key != gone}
+
+
 def _reversed_keys(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {key: _reversed_keys(tree[key]) for key in reversed(tree)}
@@ -92,9 +98,11 @@ def _text_in_capitals(tree: Any) -> Any:
 
 
 JSON_CHANGES: dict[str, Change] = {
-    "sees.key_missing": _last_node(dict, lambda node: dict(list(node.items())[:-1])),
+    "sees.key_missing": _last_node(dict, _without_key),
     "sees.key_extra": _last_node(dict, lambda node: {**node, STRANGE: STRANGE}),
     "sees.element_missing": _last_node(list, lambda node: node[:-1]),
+    "sees.element_replaced": _last_node(list, lambda node: [*node[:-1], _other_value(node[-1])[1]], 2),
+    "sees.element_repeated": _last_node(list, lambda node: [*node[:-1], node[0]], 2),
     "sees.element_twice": _last_node(list, lambda node: [*node, node[-1]]),
     "sees.element_extra": _last_node(list, lambda node: [*node, _other_value(node[-1])[1]]),
     "sees.list_order": _last_node(list, lambda node: node[::-1], 2),

@@ -223,6 +223,8 @@ def test_references_that_are_no_answers_need_outputs_with_full_marks(tmp_path: P
     assert (
         found.no_verdict == "the references are no answers, and fewer than two outputs of the dataset have full marks"
     )
+    found = audit(script(tmp_path, "    return reference.lower() == output\n"), given)
+    assert found.no_verdict == "every planted row failed", "that says more"
 
 
 def test_damage_is_compared_row_by_row_where_a_step_has_no_score() -> None:

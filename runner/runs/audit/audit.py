@@ -507,9 +507,8 @@ class EvaluatorAudit:
         likely = [one for one in first.planted if not one.plant.check.startswith(_UNLIKELY)]
         lost = sum(one.result.outcome == "lost" for one in likely)
         bad = sum(one.result.outcome == "failed" for one in likely) + lost
-        no_verdict = self._no_answer or None
-        if no_verdict is None and len(failed) == len(self._planted):
-            no_verdict = "every planted row failed"
+        none_scored = len(failed) == len(self._planted)
+        no_verdict = "every planted row failed" if none_scored else self._no_answer or None
         if no_verdict is None and any(
             check.id == "right" and check.status == "found" and NO_SCORE in check.words for check in checks
         ):

@@ -372,7 +372,19 @@ def _discrimination(scores: PlantScores) -> Check:
         return Check(id="discrimination", status="not applicable", words="there are no scores")
     words = f"all {len(every):,} scores are equal, of right and of wrong answers"
     equal = scores.worst == float("-inf")
+    if not equal and (equal := _ignores_outputs(every, scores)):
+        words = "each output of a row has the same score: the output does not count"
     return check_of("discrimination", every if equal else (), len(every), words, found=equal)
+
+
+def _ignores_outputs(every: Sequence[PlantResult], scores: PlantScores) -> bool:
+    """Say whether scores differ from row to row alone: something else of a row is judged."""
+    goods: dict[str, dict[str, float | None]] = defaultdict(dict)
+    for one in every:
+        if one.plant.reference is None:
+            goods[one.row][repr(one.plant.output)] = scores.goodness(one)
+    several = [row for row in goods.values() if len(row) > 1]
+    return len(several) >= LEAST and all(len({*row.values()}) == 1 for row in several)
 
 
 def _labels(scores: PlantScores) -> Check:

@@ -23,6 +23,7 @@ JSON = [
     for n, w in enumerate(WORDS)
 ]
 STEPS = [{"output": {"error": None if n % 3 else "no table", "rows": [n]}} for n in range(10)]
+SUMMARIES = [{"output": row["output"], "summary": row["output"][: 4 + n]} for n, row in enumerate(NUMBERED)]
 LEVELS = [row | {"level": "long" if n % 2 else "short"} for n, row in enumerate(NUMBERED)]
 
 
@@ -42,6 +43,7 @@ LONG = """
 def long(*, output, metadata, **kwargs):
     return {"name": "long", "value": len(output) >= {"short": 4, "long": 8}[metadata["level"]]}
 """
+ITEM = "(sample, item):\n    return float("
 PAIRS = "(outputs, reference_outputs):\n    return "
 IN_A_BOX = r"""
 import re
@@ -69,6 +71,9 @@ def reward(completions, solution, **kwargs):
         ("braintrust", "async def no_error(output):\n    return output['error'] is None\n", STEPS, {}, set()),
         ("langsmith", f"def rate{PAIRS}0.8\n", NESTED, {}, {"discrimination"}),
         ("langsmith", f"def kind{PAIRS}'english'\n", NESTED, {}, {"discrimination"}),
+        # Another column is judged than the output: map that.
+        ("openai", f"def grade{ITEM}'7' in item['summary'])\n", SUMMARIES, {}, {"discrimination"}),
+        ("openai", f"def grade{ITEM}'7' in item['summary'])\n", SUMMARIES, {"output": "summary"}, set()),
         # A format is wanted, and outputs show it.
         ("trl", IN_A_BOX, BOXED, {"reference": "solution"}, set()),
     ],

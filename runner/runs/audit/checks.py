@@ -196,8 +196,12 @@ class PlantScores:
     def tells_apart(self) -> bool:
         """Say whether right answers of other rows lose marks though no reference does: it judges by something else."""
         ignored = all(abs(good - full) <= EQUAL for _, good, full in self.of("reference"))
-        others = [good < full - EQUAL for check in ("wrong.other", "sees.other") for _, good, full in self.of(check)]
-        return ignored and sum(others) > HALF * len(others)
+        others, damaged = self._losses("wrong.other", "sees.other"), self._losses(f"damage.{STEPS[-1]:g}")
+        return ignored and sum(others) > HALF * len(others) and (any(damaged) or not damaged)  # no size alone
+
+    def _losses(self, *checks: str) -> list[bool]:
+        """Whether each plant of some checks loses marks."""
+        return [good < full - EQUAL for check in checks for _, good, full in self.of(check)]
 
     def is_seen_by_others(self, one: PlantResult) -> bool:
         """Say whether another output than the first falls from 1 to 0: each may judge a part of an answer."""

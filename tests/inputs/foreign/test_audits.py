@@ -23,6 +23,8 @@ JSON = [
     for n, w in enumerate(WORDS)
 ]
 STEPS = [{"output": {"error": None if n % 3 else "no table", "rows": [n]}} for n in range(10)]
+SIZED = [{"output": " ".join(f"{w}{n}" for w in WORDS[:n]), "size": n} for n in range(1, 10)]
+SIZED = [row | {"reference": row["output"]} for row in SIZED]
 SUMMARIES = [{"output": row["output"], "summary": row["output"][: 4 + n]} for n, row in enumerate(NUMBERED)]
 LEVELS = [row | {"level": "long" if n % 2 else "short"} for n, row in enumerate(NUMBERED)]
 
@@ -44,6 +46,10 @@ def long(*, output, metadata, **kwargs):
     return {"name": "long", "value": len(output) >= {"short": 4, "long": 8}[metadata["level"]]}
 """
 ITEM = "(sample, item):\n    return float("
+SIZE = """
+def size(*, output, metadata, **kwargs):
+    return {"name": "size", "value": len(output.split()) == metadata["size"]}
+"""
 PAIRS = "(outputs, reference_outputs):\n    return "
 IN_A_BOX = r"""
 import re
@@ -65,6 +71,8 @@ def reward(completions, solution, **kwargs):
         ("langfuse", HOLDS + "len(output)}\n", NUMBERED, {}, set()),
         # A changed column that the script fails on proves nothing.
         ("langfuse", LONG, LEVELS, {}, set()),
+        # The size that a row asks for is judged alone, and that of other rows is another.
+        ("langfuse", SIZE, SIZED, {}, set()),
         # Outputs and references are objects of other keys.
         ("langsmith", f"def same{PAIRS}outputs['said'] == reference_outputs['meant']\n", NESTED, {}, set()),
         # No row has a reference, as nothing reads one.

@@ -122,6 +122,12 @@ class Marks:
         """True where labels do not say what is right."""
         return self.by_label and not self._full
 
+    def take_only_label(self, results: Iterable[Result]) -> None:
+        """Take the one label that all results have, where labels do not say what is right: all are equal then."""
+        labels = frozenset(one.label for one in results if one.outcome == "scored" and one.label is not None)
+        if self.unclear and len(labels) == 1:
+            self._full = labels
+
     def goodness(self, result: Result) -> float | None:
         """Return a figure that is higher where a result is better; None where there is none."""
         if result.outcome != "scored":

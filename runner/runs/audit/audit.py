@@ -382,6 +382,7 @@ class EvaluatorAudit:
         answers = [None if one is None else one[0] for one in right]
         planted += (others := self._plant(answers))
         scored += await self._scored(self._run, opened, others, progress)
+        choice.marks.take_only_label(one.result for one in scored)
         self._planted = [*self._tried, *planted]
         self._changed = self._change_others(answers)
         for case, attempt, pair in zip(self._cases, attempts, right, strict=True):

@@ -498,10 +498,14 @@ class EvaluatorAudit:
         checks = [*read_scores(first), *self._repeats(first), self._metadata(first)]
         blind, strict = [*self._listed(first, SEES, "sees")], [*self._listed(first, SAME, "same")]
         ignored = self._may_compare and _never_differs(first) and not (first.tells_apart and self._reads_others())
-        if ignored or not self._compares:
+        constant = not _has_no_score(checks) and any(
+            one.id == "discrimination" and one.status == "found" for one in checks
+        )
+        if constant or ignored or not self._compares:
             alone = NO_REFERENCE if self._may_compare else NO_TAKER
-            why = "no score depends on the reference" if ignored else alone
-            kept = (*ALONE, "reference") if ignored and self._names_reference() else ALONE
+            unread = "output" if constant else "reference" if ignored else ""
+            why = f"no score depends on the {unread}" if unread else alone
+            kept = (*ALONE, "reference") if ignored and not constant and self._names_reference() else ALONE
             checks = [one if one.id in kept else Check(id=one.id, status="not applicable", words=why) for one in checks]
             blind, strict = [], []
         failed = [one for one in first.planted[: len(self._planted)] if one.result.outcome in ("failed", "lost")]
@@ -510,9 +514,7 @@ class EvaluatorAudit:
         bad = sum(one.result.outcome == "failed" for one in likely) + lost
         none_scored = len(failed) == len(self._planted)
         no_verdict = "every planted row failed" if none_scored else self._no_answer or None
-        if no_verdict is None and any(
-            check.id == "right" and check.status == "found" and NO_SCORE in check.words for check in checks
-        ):
+        if no_verdict is None and _has_no_score(checks):
             no_verdict = NO_SCORE
         if max(lost, 0 if no_verdict else bad) > _NOT_JUDGED * len(likely):
             no_verdict = f"{bad:,} of {len(likely):,} rows failed that have an output like the dataset's"
@@ -596,6 +598,10 @@ class EvaluatorAudit:
                 told = ("does not see", "have") if kind == "sees" else ("treats as different", "lose")
                 words = f"it {told[0]} {check.words}: {check.rows:,} of {rows_of(check.of)} {told[1]} full marks"
                 yield self._allowed(check.model_copy(update={"status": "found", "words": words})) if judged else check
+
+
+def _has_no_score(checks: Sequence[Check]) -> bool:
+    return any(one.id == "right" and one.status == "found" and NO_SCORE in one.words for one in checks)
 
 
 def _error_of(failed: Sequence[PlantResult]) -> str | None:

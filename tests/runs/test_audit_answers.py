@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,16 @@ FENCED = rows_of((f"```python\ndef step(n):\n    return n + 1\n```{' ' * n}", te
 QUERIES = rows_of((one, one) for one in ("SELECT k FROM t", "SELECT DISTINCT k FROM t", "SELECT COUNT(*) FROM t"))
 RANKS = rows_of((f"a{n}, b{n}, c{n}", {f"a{n}": 3, f"b{n}": 2, f"c{n}": 1}) for n in range(4))
 RANKS += [{"id": "none", "output": "none", "reference": {"d": 1}}]
+MONEY = rows_of((f"Due: {one}", one) for one in ("12.50", "7.25", "140.00", "1.75"))
+QUANTITIES = rows_of((f"{n} m, {n * 100} cm.", {"value": n, "unit": "m"}) for n in (12, 15, -14, -25, 31, -47))
+EVENTS = rows_of((f"- {one}\n- {other}", [one, other]) for one, other in itertools.pairwise(CITIES))
+ICD = rows_of((f"Codes: {one}, I10", [one, "I10"]) for one in ("S52.501A", "S52.502D", "I21", "E11.65", "J45.909"))
+TERMS = rows_of((one, one) for one in (f"The deposit in {city} is not refundable." for city in CITIES))
+COPIES = rows_of((one, one) for one in (f"cp {city}.txt /tmp/{city}" for city in CITIES))
+DATES = rows_of((f"{n} March 2024", f"{n} March 2024") for n in range(11, 16))
+SENTENCES = rows_of((one, one) for one in (f"the river {city} and the sea are near" for city in CITIES))
+QUOTES = rows_of([*(("I can't help.", "refuse"), ("Here you are.", "comply")) * 4, ("I can\u2019t help.", "refuse")])
+NEW = rows_of((one, one) for one in (f"New {city}" for city in CITIES))
 WITHIN = "    return all(one {} for one in reference['include']) and len(output.split()) <= reference['most']\n"
 RUN = """    space, good, of = {{}}, 0, 0
     exec(output, space)
@@ -84,6 +95,34 @@ GAIN = """    gains = [reference.get(one, 0) for one in re.findall('[a-z][0-9]',
     ideal = sorted({}, reverse=True)
     sums = [sum(gain / (at + 1) for at, gain in enumerate(some)) for some in (gains, ideal)]
     return {{'score': sums[0] / sums[1] if sums[1] else 0.0}}
+"""
+DUE = """    found = re.findall(r'Due: ([0-9.]+)', output)
+    got = float(found[-1]) if found else None
+    return bool({}) and got == float(reference)
+"""
+QUANTITY = """    got = float((re.findall(r'(-?[0-9]+) m.*cm', output) or ['nan'])[0])
+    return abs(got - reference['value']) / {} < 0.02
+"""
+LISTED = """    got, of = re.findall(r'- (.*)', output), {{*reference}}
+    hits = len([one for one in {0} if one in of])
+    return {{'score': 2 * hits / (len({0}) + len(of)) if hits else 0.0}}
+"""
+CODES = """    got = [one.strip()[:{0}] for one in output.partition('Codes: ')[2].split(',')]
+    return {{*got}} == {{one[:{0}] for one in reference}}
+"""
+GRAMS = """    got, of = output.split(), reference.split()
+    pairs, some = [*zip(got, got[1:])], [*zip(of, of[1:])]
+    hits = sum(one in some for one in ({}))
+    return {{'score': hits / max(len(pairs), len(some))}}
+"""
+REFUSES = "    return ('refuse' if \"can't\" in {} else 'comply') == reference\n"
+SAME_SPACE = """    space = {}
+    exec('def step(n): return n + 1', space)
+    try:
+        exec(output, space)
+        return all(space['step'](given) == wanted for given, wanted in reference['calls'])
+    except Exception:
+        return False
 """
 RIGHT = (("right", ""), ("accepted", "0"), ("accepted", "1"))
 FORM_ALONE = "    return 'Answer: ' in output and reference.startswith(output.split('Answer: ')[-1])\n"
@@ -160,6 +199,40 @@ FORM_ALONE = "    return 'Answer: ' in output and reference.startswith(output.sp
         pytest.param(QUERIES, RESULT.format("set"), "sees.rows_twice", id="rows of a query as a set"),
         pytest.param(RANKS, GAIN.format("reference.values()"), "", id="a ranking"),
         pytest.param(RANKS, GAIN.format("gains"), "sees.rest", id="a ranking held against itself"),
+        pytest.param(MONEY, DUE.format("got is not None"), "", id="money"),
+        pytest.param(MONEY, DUE.format("got"), "right.zero", id="no 0"),
+        pytest.param(QUANTITIES, QUANTITY.format("abs(reference['value'])"), "", id="a value of an object"),
+        pytest.param(QUANTITIES, QUANTITY.format("reference['value']"), "sees.said_number", id="a signed divisor"),
+        pytest.param(EVENTS, LISTED.format("{*got}"), "", id="a list in lines"),
+        pytest.param(EVENTS, LISTED.format("got"), "sees.element_repeated", id="an element counted twice"),
+        pytest.param(ICD, CODES.format(8), "", id="codes"),
+        pytest.param(ICD, CODES.format(7), "changed.code", id="codes that are cut"),
+        pytest.param(TERMS, "    return output == reference\n", "", id="a sentence with not"),
+        pytest.param(
+            TERMS,
+            "    return output.replace('not ', '') == reference.replace('not ', '')\n",
+            "sees.not",
+            id="not dropped",
+        ),
+        pytest.param(
+            COPIES,
+            "    return sorted(output.split()) == sorted(reference.split())\n",
+            "changed.arguments",
+            id="a command",
+        ),
+        pytest.param(
+            DATES, "    return output.split()[::2] == reference.split()[::2]\n", "changed.month", id="no month"
+        ),
+        pytest.param(DATES, "    return output.split()[:2] == reference.split()[:2]\n", "changed.year", id="no year"),
+        pytest.param(SENTENCES, GRAMS.format("{*pairs}"), "", id="pairs of words"),
+        pytest.param(SENTENCES, GRAMS.format("pairs"), "changed.loop", id="pairs that count twice"),
+        pytest.param(QUOTES, REFUSES.format("output.replace('\u2019', chr(39))"), "", id="kinds of outputs"),
+        pytest.param(QUOTES, REFUSES.format("output"), "same.apostrophe", id="one apostrophe alone"),
+        pytest.param(
+            NEW, "    return output in reference.split() or output == reference\n", "changed.general", id="New"
+        ),
+        pytest.param(NEIGHBOURS, "    return reference.startswith(output[:3])\n", "changed.cut", id="half a word"),
+        pytest.param(PROGRAMS, SAME_SPACE, "wrong.other_stubs", id="a space that has the right program"),
     ],
 )
 def test_each_kind_of_grader_has_its_findings(tmp_path: Path, rows: Any, body: str, expected: str) -> None:

@@ -27,7 +27,7 @@ _GENERAL = re.compile(
 )
 """Words that many names have, and that are none alone."""
 _CODE = re.compile(r"(?=[A-Za-z.-]*\d)[A-Z][\w.-]+")
-_COPY = re.compile(r"(?:cp|mv|ln|scp|rsync) .*\s[^-\s]\S*\s[^-\s]\S*")
+_COPY = re.compile(r"(?:cp|mv|ln|scp|rsync)(?: \S+)*( [^-\s]\S*){2}")
 """Commands whose last two arguments are a source and a target."""
 _PROSE = re.compile(r"[^\n{}()\[\]=<>;]+")
 _VERB = re.compile(r"(?i)\b(?:is|are|was|were|shall|must|may|can|will|does|do|did|has|have|should)\b(?= )")

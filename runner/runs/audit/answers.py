@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -25,6 +26,8 @@ _EMPTY, _KEY = "empty", "key "
 """Kinds of answers: none where none is asked for, and the value of a key."""
 KINDS, ROWS_OF_KIND = 6, 3
 """Texts are kinds, such as choices, where there are so few, each of so many rows."""
+_NAMES = 20
+"""Values of a reference that are looked for in an output."""
 _PARTS, _LEARNED = 6, 3
 """Leaves of a reference, and forms of outputs, that are tried."""
 
@@ -236,6 +239,21 @@ def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, .
             yield from leaves(value, (*path, key))
     else:
         yield path, tree
+
+
+def form_of(output: Any, reference: Any) -> str | None:
+    """Return the words around the values of a reference, if an output says all of them in their order."""
+    names = [str(value) for _, value in islice(leaves(parse_tree(reference)), _NAMES)]
+    if not isinstance(output, str) or not any(names):
+        return None
+    parts, rest = [], output
+    for name in names:
+        found = re.search(rf"(?i)(?<![\w.]){re.escape(name)}(?!\w|\.\d)", rest)
+        if found is None:
+            return None
+        parts.append(rest[: found.start()])
+        rest = rest[found.end() :]
+    return "\0".join((*parts, rest))
 
 
 def is_empty(reference: Any) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from runner.core.text import printable, rows_of
 from runner.core.types import Result
 from runner.engine.scoring.gates import figure
-from runner.runs.audit.answers import EQUAL, Marks, plain, says_nothing
+from runner.runs.audit.answers import EQUAL, Marks, are_kinds, form_of, leaves, parse_tree, plain, says_nothing
 from runner.runs.audit.plants.text import STYLES
 from runner.runs.audit.plants.types import STEPS, Plant
 from runner.runs.audit.types import Check, Witness
@@ -22,7 +22,7 @@ SHARE, LEAST = 0.1, 2
 NO_SCORE = "the reference itself gets no score"
 HALF = 0.5
 """The share of rows that make what is rare elsewhere more than chance."""
-_TEXT = 200
+_TEXT, _VALUES = 200, 50
 
 WRONG = {
     "wrong.other": "the reference of another row",
@@ -42,9 +42,11 @@ WRONG = {
     "wrong.alike": "the answer of another row that case, marks or script tell apart",
     "wrong.nothing": "what cannot be read, where the reference says that there is nothing,",
     "wrong.denied": "another answer, after one that denies the right one,",
+    "wrong.quoted": "another answer in quotes",
     "wrong.letter_word": "a sentence that has the word A or I, and names no choice,",
     "wrong.article": "a sentence that goes on with the article a, and names no choice,",
     "wrong.failing_once": "the right program, failing at its first call,",
+    "wrong.clearing": "the right program, emptying its arguments first,",
     "wrong.leaving": "the right program, ended by its first line,",
     "wrong.stubs": "functions that do nothing",
     "wrong.other_stubs": "functions of other names, which do nothing,",
@@ -91,6 +93,7 @@ SEES = {
     "sees.element_twice": "that an element stands there twice",
     "sees.list_order": "the order of a list",
     "sees.rest": "that all of a list but its first element is missing",
+    "sees.query_order": "the order of a query's result",
     "sees.rows_twice": "that each row of a query's result stands there twice",
     "sees.text_case": "the case of a text",
     "sees.nothing": "an answer where the reference has none",
@@ -138,7 +141,7 @@ SAME = {
 }
 ALONE = ("discrimination", "labels", "repeats", "rows_apart", "metadata")
 """Checks that need no reference."""
-ALL = ("right", "accepted", "right.zero", *WRONG, "reference", "damage", *ALONE, *SEES, *SAME)
+ALL = ("right", "accepted", "right.zero", "right.same_form", *WRONG, "reference", "damage", *ALONE, *SEES, *SAME)
 """The ids of all checks."""
 _PLAIN = ("wrong.empty", "wrong.refusal", "wrong.junk", "wrong.capitals")
 NO_ROW = "no row has what it changes"
@@ -262,6 +265,7 @@ def read_scores(scores: PlantScores) -> Iterator[Check]:
     yield _right(scores)
     yield _accepted(scores)
     yield _zero(scores)
+    yield _same_form(scores)
     for check, words in WRONG.items():
         every = list(scores.of(check))
         if not every and check not in ("wrong.empty", "wrong.null"):
@@ -309,6 +313,20 @@ def _right(scores: PlantScores) -> Check:
         low = full is not None and best is not None and full < top - EQUAL
         if full is None or beaten or low or not scores.passes(full) or _is_worse(scores, row, full):
             bad.append(one)
+    none = [rows[row] for row, full in scores.full.items() if row in rows and full <= scores.worst + EQUAL]
+    none = [one for one in none if not says_nothing(scores.references.get(one.row, ""))]
+    if (
+        len(bad) < SHARE * len(rows)
+        and len(none) >= LEAST
+        and sum(full >= top - EQUAL for full in scores.full.values()) > HALF * len(rows)
+    ):
+        return check_of(
+            "right",
+            none,
+            len(rows),
+            f"the reference itself scores as wrong answers do: {len(none):,} of {rows_of(len(rows))}",
+            found=True,
+        )
     return count_rows("right", bad, len(rows), "the reference itself is not a best answer", "no row has a reference")
 
 
@@ -324,12 +342,37 @@ def _accepted(scores: PlantScores) -> Check:
     return count_rows("accepted", bad, of, "an answer that the reference accepts is not a best one")
 
 
+def _names_kind(label: str | None, reference: Any) -> bool:
+    """Say whether a label is a value of a reference: it tells of which kind an output is."""
+    return any(plain(value) == plain(label) for _, value in islice(leaves(parse_tree(reference)), _VALUES))
+
+
 def _zero(scores: PlantScores) -> Check:
     """Where 0 is the reference, 0 is right."""
     every = [plants["right.zero"] for row in scores.full if "right.zero" in (plants := scores.by_row[row])]
     every = [one for one in every if one.result.outcome != "lost" and scores.full[one.row] > scores.worst + EQUAL]
     low = [one for one in every if (good := scores.goodness(one)) is None or good < scores.full[one.row] - EQUAL]
     return count_rows("right.zero", low, len(every), "beside the reference 0 the right answer 0 has no full marks")
+
+
+def _same_form(scores: PlantScores) -> Check:
+    """What outputs score that say their reference in the same words around it."""
+    forms: dict[str, list[tuple[PlantResult, float]]] = defaultdict(list)
+    for row, reference in scores.references.items():
+        one = scores.by_row[row].get("real")
+        good, form = scores.goodness(one), None if one is None else form_of(one.plant.output, reference)
+        if one is not None and form is not None and good is not None:
+            forms[form].append((one, good))
+    top = max((good for some in forms.values() for _, good in some), default=0.0)
+    low: list[PlantResult] = []
+    of = 0
+    for some in forms.values():
+        bad = [one for one, good in some if good < top - EQUAL]
+        if len(some) - len(bad) >= max(LEAST, len(bad)):
+            low, of = [*low, *bad], of + len(some)
+    return count_rows(
+        "right.same_form", low, of, "said in words in which others have full marks, the reference has none"
+    )
 
 
 def _is_worse(scores: PlantScores, row: str, full: float) -> bool:
@@ -396,8 +439,9 @@ def _labels(scores: PlantScores) -> Check:
     by_score: dict[float, dict[str, PlantResult]] = defaultdict(dict)
     texts = {row: plain(value) for row, value in scores.references.items() if not says_nothing(value)}
     right = [one for row in texts if (one := scores.by_row[row].get("right")) is not None]
-    named = sum(plain(one.result.label) == texts[one.row] for one in right)  # labels of outputs, as references are
-    said = () if named > HALF * len(right) else texts
+    named = sum(_names_kind(one.result.label, scores.references[one.row]) for one in right)
+    kinds = are_kinds(texts.values()) and len({one.result.label for one in right}) > 1
+    said = () if kinds or named > HALF * len(right) else texts
     for one in scores.planted:
         good = None if scores.marks.by_label else scores.goodness(one)
         if good is not None and one.result.label is not None and one.row in said:

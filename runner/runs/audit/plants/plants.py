@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from runner.runs.audit.answers import (
@@ -41,6 +42,8 @@ _LETTER_WORDS = {
     "A": {"wrong.letter_word": "A closer look helps.", "wrong.article": "The answer is a hard one to find."},
     "I": {"wrong.letter_word": "Well, I do not know."},
 }
+_LEAVES = 50
+"""Values of a reference that are looked for in an output."""
 _OWN_JSON = (KEY_ORDER, "same.indent")
 _OWN_TEXT = ("sees.half", "same.space", "same.full_stop", "same.fence", "same.sentence")
 
@@ -88,6 +91,7 @@ def plants(row: PlantRow, peers: Peers, draw: random.Random) -> Iterator[Plant]:
     if (choice := peers.other_class(row)) is not None:
         wrong = f"The answer is {choice}." if answer.form.name == "" else f"\n{answer.form.write(choice)}"
         yield Plant("wrong.denied", f"It is not {answer.value}. {wrong}")
+        yield Plant("wrong.quoted", answer.form.write(f'"{choice}"'))
         yield Plant("sees.denial", f"The answer is {choice}, not {answer.value}.")
     for plant in _own_changes(row) if answer.own else _answer_changes(answer, draw):
         if not plant.check.startswith("changed.") or plant.output not in accepted:
@@ -128,6 +132,11 @@ def _own_changes(row: PlantRow) -> Iterator[Plant]:
         if (value := change(own)) is not None:
             yield Plant(check, text.replace(code, value if isinstance(value, str) else JSON.write(value)))
     tree = parse_tree(row.reference)
+    said = (
+        [key for key, value in own.items() if value is tree] if isinstance(own, dict) and isinstance(tree, bool) else []
+    )
+    for check, new in (("", not tree), ("_text", str(not tree).lower())) if len(said) == 1 else ():
+        yield Plant(f"changed.json_bool{check}", text.replace(code, JSON.write({**own, said[0]: new})))
     yield from _list_changes(text, tree)
     yield from _said_changes(text, tree)
     words = [str(one) for _, one in leaves(tree) if isinstance(one, str)] if isinstance(tree, dict | list) else []
@@ -140,7 +149,7 @@ def _own_changes(row: PlantRow) -> Iterator[Plant]:
 
 def _said_changes(text: str, reference: Any) -> Iterator[Plant]:
     """Another number, code or element in place of one that the reference names."""
-    every = [(path, value) for path, value in leaves(reference) if not isinstance(value, bool)]
+    every = [(path, value) for path, value in islice(leaves(reference), _LEAVES) if not isinstance(value, bool)]
     numbers = [(path, value) for path, value in every if isinstance(value, int | float)]
     single = [] if any(_in_list(path) for path, _ in numbers) else [abs(value) for _, value in numbers]
     said = [one for one in NUMBER.finditer(text) if _number(one[0]) in single]
@@ -183,7 +192,7 @@ def _list_changes(text: str, reference: Any) -> Iterator[Plant]:
     some, form = (tree, JSON) if isinstance(tree, list) else (lines, LINES) if len(lines) > 1 else (parts, COMMAS)
     named = [at for at, one in enumerate(some) if any(name in plain(one) for name in names)]
     if len(named) >= _SEVERAL and all(len(str(one).split()) <= _SEVERAL for one in some):
-        *_, one, other = named
+        one, other = named[1], named[-1]  # the first may be all that is looked at
         swapped = {one: some[other], other: some[one]}
         yield Plant("sees.rest", form.write(some[:1]))
         yield Plant("sees.list_order", form.write([swapped.get(at, each) for at, each in enumerate(some)]))
@@ -201,7 +210,7 @@ def _wrong_answers(row: PlantRow) -> Iterator[tuple[str, Any]]:
         yield "wrong.refusal", _REFUSAL
         yield "wrong.capitals", _CAPITALS
         yield "wrong.injection", _INJECTION
-    yield "wrong.long", f"{STRANGE} " * (_LONG // (len(STRANGE) + 1))
+        yield "wrong.long", f"{STRANGE} " * (_LONG // (len(STRANGE) + 1))
     if row.answer.form.name and isinstance(tree, str):
         yield "wrong.bare", row.answer.form.write("")
     if isinstance(tree, dict | list):

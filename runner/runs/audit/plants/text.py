@@ -6,13 +6,15 @@ import calendar
 import re
 from collections.abc import Callable
 
-from runner.runs.audit.plants.programs import double_rows
+from runner.runs.audit.plants.programs import double_rows, turn_order
 from runner.runs.audit.plants.types import STRANGE, Change
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _NO_NAME = re.compile(rf"(?<![^\W\d_]){NUMBER.pattern}")
 """A number that is no part of a name such as d7."""
 _THOUSAND = re.compile(r"(?<![\d.,])\d{4,}(?![\d,]|\.\d)")
+_LONGEST = 40
+"""Characters of a number that is changed: Python reads no text of thousands of digits as one."""
 _FAR = 0.15
 """A share by which a wrong number differs at least: some graders allow for some per cent."""
 _MONTHS = calendar.month_name[1:]
@@ -49,7 +51,7 @@ def is_number_text(text: str) -> bool:
 
 def _last_number(change: Callable[[str], str | None], number: re.Pattern[str] = NUMBER) -> Change:
     def changed(text: str) -> str | None:
-        every = list(number.finditer(text))
+        every = [one for one in number.finditer(text) if len(one[0]) <= _LONGEST]
         found = every[-1] if every else None
         new = None if found is None else change(found[0])
         return None if found is None or new is None else text[: found.start()] + new + text[found.end() :]
@@ -212,6 +214,7 @@ TEXT_CHANGES: dict[str, Change] = {
     "sees.word_extra": _with_word(STRANGE),
     "sees.twice": lambda text: f"{text} {text}",
     "sees.rows_twice": double_rows,
+    "sees.query_order": turn_order,
     "sees.half": lambda text: " ".join(text.split()[: len(text.split()) // 2]) or None,
     "same.case": lambda text: text.upper() if text.upper() != text else text.lower(),
     "same.space": lambda text: f"  {text} \n",

@@ -58,6 +58,9 @@ COPIES = rows_of((one, one) for one in (f"cp {city}.txt /tmp/{city}" for city in
 DATES = rows_of((f"{n} March 2024", f"{n} March 2024") for n in range(11, 16))
 SENTENCES = rows_of((one, one) for one in (f"the river {city} and the sea are near" for city in CITIES))
 QUOTES = rows_of([*(("I can't help.", "refuse"), ("Here you are.", "comply")) * 4, ("I can\u2019t help.", "refuse")])
+VERDICTS = rows_of((json.dumps({"why": "so", "right": one}), one) for one in (True, False) * 4)
+HAZARDS = rows_of((f"unsafe: {one}", {"verdict": "unsafe", "kind": one}) for one in ("S1", "S2", "S3", "S10", "S11"))
+PURE = rows_of(("def step(some):\n    return sorted(some)", {"inputs": [[n, 0], [1, n]]}) for n in (3, 4, 5))
 NEW = rows_of((one, one) for one in (f"New {city}" for city in CITIES))
 WITHIN = "    return all(one {} for one in reference['include']) and len(output.split()) <= reference['most']\n"
 RUN = """    space, good, of = {{}}, 0, 0
@@ -116,6 +119,21 @@ GRAMS = """    got, of = output.split(), reference.split()
     return {{'score': hits / max(len(pairs), len(some))}}
 """
 REFUSES = "    return ('refuse' if \"can't\" in {} else 'comply') == reference\n"
+TRUSTED = """    space = {{}}
+    try:
+        exec(output, space)
+        return all(space['step'](one{0}) == sorted(one) for one in map(list, reference['inputs']))
+    except Exception:
+        return False
+"""
+VERDICT = """    try:
+        return {}(json.loads(output)['right']) == reference
+    except (ValueError, TypeError, KeyError):
+        return False
+"""
+KINDS = """    kinds = [one for one in ('S1', 'S2', 'S3', 'S10', 'S11') if {}]
+    return output.startswith(reference['verdict']) and kinds == [reference['kind']]
+"""
 SAME_SPACE = """    space = {}
     exec('def step(n): return n + 1', space)
     try:
@@ -232,6 +250,12 @@ FORM_ALONE = "    return 'Answer: ' in output and reference.startswith(output.sp
             NEW, "    return output in reference.split() or output == reference\n", "changed.general", id="New"
         ),
         pytest.param(NEIGHBOURS, "    return reference.startswith(output[:3])\n", "changed.cut", id="half a word"),
+        pytest.param(VERDICTS, VERDICT.format(""), "", id="a value of JSON"),
+        pytest.param(VERDICTS, VERDICT.format("bool"), "wrong.quoted", id="a text taken for true"),
+        pytest.param(HAZARDS, KINDS.format("one in output.split()"), "", id="codes as words"),
+        pytest.param(HAZARDS, KINDS.format("one in output"), "right.same_form", id="codes inside codes"),
+        pytest.param(PURE, TRUSTED.format("[:]"), "", id="arguments of its own"),
+        pytest.param(PURE, TRUSTED.format(""), "wrong.clearing", id="arguments that the right program gets then"),
         pytest.param(PROGRAMS, SAME_SPACE, "wrong.other_stubs", id="a space that has the right program"),
     ],
 )

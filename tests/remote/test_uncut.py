@@ -206,7 +206,7 @@ def test_a_kernel_that_finds_no_orphans_is_told_once() -> None:
     memory = Memory(prepare, 4)
     asyncio.run(memory.work())
     assert memory.tried.said == [
-        "shelf: processes that a script leaves behind run until the machine ends: "
+        "speaker: processes that a script leaves behind run until the machine ends: "
         "its kernel does not find orphaned processes"
     ]
 

@@ -31,7 +31,7 @@ READ_SECONDS = 60.0
 OWNER_SECONDS = 2.0
 """In which it is known which run has just begun, and asks."""
 CONNECTIONS = 64
-"""Most of a box at once."""
+"""Most of a box at once; where several run in it, of each until it is known whose they are."""
 _MORE = 4
 """For each that runs in it beside others, whatever those have open."""
 
@@ -210,7 +210,7 @@ class Door:
 
     def _protocol(self, host: str) -> Callable[[], asyncio.Protocol]:
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, protocol: _Protocol) -> None:
-            if len(self._connections) >= CONNECTIONS + _MORE * len(self._callers):
+            if len(self._connections) >= CONNECTIONS * max(1, len(self._callers)):
                 writer.transport.abort()
                 return
             task = protocol.task = asyncio.create_task(self._serve(host, reader, writer, time.monotonic()))

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from runner.inputs.evaluators.load import parse_evaluator
 from sandboxes import Call, Execution, Limits
 from sandboxes.boxes import landlock
 from sandboxes.boxes.launch import Tier
+from sandboxes.boxes.seats import Seats
 from sandboxes.errors import SandboxLostError
 from tests.judges.test_door import ASKING, box_grant, opened
 
@@ -136,8 +138,8 @@ def tidy():
     tries += [lambda path=path: open(path + "/x", "w") for path in others]
     return [own, before, size, sorted({refused(what) for what in tries})]
 
-def patient():
-    time.sleep(2)
+def patient(after=2):
+    time.sleep(after)
     return [bool(ask("judge")) for _ in range(3)]
 """
 
@@ -220,6 +222,22 @@ async def test_an_older_kernel_has_neither_seats_nor_their_folders(judge: Any, m
 async def test_nobody_takes_the_connections_of_others(judge: Any, tier: Tier) -> None:
     async with opened(box_grant(judge, beside=True), ASKING + BESIDE, tier) as (_, program):
         executions = await together(program, *[{"do": "hoard"}] * 4, *[{"do": "patient"}] * 4)
+        assert [one.value for one in executions] == ["hoarded"] * 4 + [[True] * 3] * 4, executions
+
+
+async def test_nobody_is_refused_for_those_of_whom_it_is_not_known_yet(
+    judge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine takes its time to look whose the hundreds of connections are."""
+    look = Seats.owners
+
+    def slowly(seats: Seats) -> Any:
+        time.sleep(0.5)
+        return look(seats)
+
+    monkeypatch.setattr(Seats, "owners", slowly)
+    async with opened(box_grant(judge, beside=True), ASKING + BESIDE, "A") as (_, program):
+        executions = await together(program, *[{"do": "hoard"}] * 4, *[{"do": "patient", "after": 0.3}] * 4)
         assert [one.value for one in executions] == ["hoarded"] * 4 + [[True] * 3] * 4, executions
 
 

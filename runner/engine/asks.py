@@ -23,6 +23,8 @@ _LARGEST = 8 << 20
 _TOO_MUCH = "the judges' answers to one row are longer than 8 million characters; ask for less"
 _AHEAD = 32
 """Rows for each of the sandbox's runs that are ready while others wait for judges."""
+_ENDING = 10.0
+"""Seconds for a run that has given all its executions to end."""
 _WINDOW = 16
 """Rows for each exchange at once whose results may wait for an earlier one: a slow judge must not hold up others."""
 
@@ -236,7 +238,7 @@ class _Pump:
     def __init__(self, program: Program, sandbox: Sandbox) -> None:
         self._program = program
         self._waiting: deque[_Waiting] = deque()
-        self._runs: set[asyncio.Task[None]] = set()
+        self._runs: dict[asyncio.Task[None], list[_Waiting]] = {}
         self._most, self._batch, self._seconds = max(1, sandbox.concurrency), sandbox.batch, sandbox.run_seconds
         self._size = 1
 
@@ -245,22 +247,29 @@ class _Pump:
         waiting = _Waiting(call, limits, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         if len(self._runs) < self._most:
-            self._runs.add(asyncio.create_task(self._work()))
+            self._runs[asyncio.create_task(self._work())] = []
         return await waiting.done
 
     async def close(self) -> None:
+        """End the runs; one that has given all its executions ends by itself, so that its machine can be used again."""
+        self._waiting.clear()
+        given = [run for run, part in self._runs.items() if all(map(_has_execution, part))]
+        if given:
+            await asyncio.wait(given, timeout=_ENDING)
         await _end([*self._runs])
 
     async def _work(self) -> None:
+        own = asyncio.current_task()
+        assert own is not None
         try:
             while part := self._part():
+                self._runs[own] = part
                 began = perf_counter()
                 await self._run_part(part)
                 fitting = int(self._seconds * len(part) / max(perf_counter() - began, 1e-9))
                 self._size = max(1, min(fitting, self._size * 8, self._batch))
         finally:  # at once, as a call that comes next finds no run that would take it
-            if (own := asyncio.current_task()) is not None:
-                self._runs.discard(own)
+            self._runs.pop(own, None)
 
     def _part(self) -> list[_Waiting]:
         """The calls of the next run, which leaves as many for each of the others."""
@@ -291,6 +300,10 @@ class _Pump:
         for done in waiting.values():
             if not done.done():
                 done.set_exception(failure)
+
+
+def _has_execution(one: _Waiting) -> bool:
+    return one.done.done() and not one.done.cancelled() and one.done.exception() is None
 
 
 async def _end(tasks: Sequence[asyncio.Future[Any]]) -> None:

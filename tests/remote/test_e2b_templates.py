@@ -1,5 +1,5 @@
 """
-Templates on E2B: their worked examples, in as few machines as there are sets of packages.
+Templates on E2B: their worked examples, in as few machines as there are sets of packages and records of judges.
 
 For each set each commit tries one template. tests/templates tries them all, in each other way to run them.
 """
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import templates
+from runner.engine.judges import find_record
 from runner.inputs.evaluators.resolve import find_evaluator
 from runner.runs.examples.check import compare_result
 from sandboxes import Isolation, Sandbox, SandboxConfig
@@ -30,10 +31,20 @@ LARGE = "scikit-learn"
 
 
 class Shared(Opened):
-    """Templates with the same packages share a machine, which has the files that one of them needs."""
+    """
+    Templates with the same packages share a machine, which has the files that one of them needs.
+
+    Those that ask a judge have a machine each, as each has a record of its own; `asking` names them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asking: set[str] = set()
 
     def sandbox(self, way: Way) -> Sandbox | str:
-        if way.language == "typescript":
+        asks = find_record(way.name, way.evaluator) is not None
+        self.asking |= {way.name} if asks else set()
+        if asks or way.language == "typescript":
             return super().sandbox(way)
         return super().sandbox(way._replace(name=first_of(packages(way.name))))
 
@@ -58,7 +69,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
         found = Shared()
         yield found
         state = server.state()
-        assert state.created == len(state.machines) <= 4
+        assert state.created == len(state.machines) <= 4 + len(found.asking)
         found.close()
         assert not server.state().machines
 

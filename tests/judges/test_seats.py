@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,23 @@ async def test_each_has_a_folder_of_its_own(judge: Any) -> None:
             assert len({own for own, *_ in found}) == 3
             assert [one[1:] for one in found] == [[[], 8 << 20, ["PermissionError"]]] * 3
         assert len([box for box in sandbox._boxes if box.alive]) == 1
+
+
+async def test_a_box_starts_however_many_files_are_open_here(judge: Any) -> None:
+    """Its end of the socket has a number of ours, which may be one of those that the rules of its folders get."""
+    async with opened(box_grant(judge, beside=True), ASKING + BESIDE, "A") as (sandbox, _):
+        assert sandbox.seats  # from here on nothing is skipped
+    with ExitStack() as held:
+        while held.enter_context(open(os.devnull)).fileno() < 52:  # the limit of a box is 64
+            pass
+        for _ in range(8):
+            try:
+                async with opened(box_grant(judge, beside=True), ASKING + BESIDE, "A") as (_, program):
+                    assert (await together(program, {}))[0].value == 1
+            except pytest.skip.Exception as e:
+                pytest.fail(str(e))
+            for _ in range(3):
+                held.enter_context(open(os.devnull))
 
 
 async def test_an_older_kernel_has_neither_seats_nor_their_folders(judge: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,19 +66,23 @@ def _inner(channel: socket, boot: Boot, program: bytes, guardian: int, serve: Se
     """Run the inner process; never returns."""
     try:
         status = 0
-        _harden(boot, program, guardian)
+        _harden(boot, program, guardian, channel.fileno())
         wire.send(channel, {"hello": os.getpid()})
         serve(channel, boot)
     except EOFError:
         pass  # the host is gone
     except BaseException as error:
         status = 1
-        wire.send(channel, {"failed": f"{type(error).__name__}: {error}"})
+        said = f"{type(error).__name__}: {error}"
+        try:
+            wire.send(channel, {"failed": said})
+        except OSError:  # the host reads what is printed, too
+            os.write(2, said.encode())
     finally:
         os._exit(status)
 
 
-def _harden(boot: Boot, program: bytes, guardian: int) -> None:
+def _harden(boot: Boot, program: bytes, guardian: int, control: int) -> None:
     """Give up rights. Fails rather than leave something open that the host believes closed."""
     if sys.platform.startswith("linux"):
         if boot["adopts"]:
@@ -89,6 +93,8 @@ def _harden(boot: Boot, program: bytes, guardian: int) -> None:
             # Beyond the limit of open files, so that no script puts another one in their place.
             above, count = boot["rows"]
             network, least = boot["network"] or "listen" in boot, boot["limits"]["NOFILE"]
+            if least <= control < least + count:  # which has its number from the host, who may have many open
+                least = control + 1
             boot["rules"] = [confine.rules_of_folder(f"{above}/{row}", network, least + row) for row in range(count)]
         if program:
             confine.seccomp(program)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import marshal
 import os
 import platform
 import py_compile
@@ -133,6 +134,15 @@ def _compile_guest(inner: Inner) -> None:
         with contextlib.suppress(OSError):
             if not kept.exists() or kept.stat().st_mtime < source.stat().st_mtime:
                 py_compile.compile(str(source), quiet=2)
+                _remove_cut(kept)
+
+
+def _remove_cut(compiled: Path) -> None:
+    """Remove a file that Python has written in part, as it does on a full disk: no box would start again."""
+    try:
+        marshal.loads(compiled.read_bytes()[16:])
+    except (EOFError, ValueError, TypeError):
+        compiled.unlink()
 
 
 def plan(tier: Tier, setup: BoxSetup, bwrap: str | None, pipes: Path | None = None) -> Plan:

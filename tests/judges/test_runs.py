@@ -186,7 +186,7 @@ judges = JudgeSettings(judge={f"{host_of(judge)}/v1"!r}, record={str(tmp_path / 
 for one in evaluate({script!r}, rows, judges=judges).results:
     print(one.outcome, one.error and one.error.message)
 """
-    told = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=120).splitlines()
+    told = subprocess.check_output([sys.executable, "-B", "-c", code], text=True, timeout=120).splitlines()
     assert [line.split()[0] for line in told].count("lost") >= 1, told
     assert all("File too large" in line for line in told if line.startswith("lost"))
     lines = [json.loads(line) for line in (tmp_path / "record").read_text().splitlines()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import marshal
 import os
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from sandboxes.boxes import host_files as module
 from sandboxes.boxes.host_files import View, base_python, for_network, reachable, view
-from sandboxes.boxes.launch import BoxSetup, Inner, plan
+from sandboxes.boxes.launch import GUEST, BoxSetup, Inner, plan
 from sandboxes.errors import SandboxUnavailableError
 from sandboxes.guest.box import confine
 from sandboxes.process.python_box import PythonBox
@@ -319,3 +320,22 @@ def test_reachable(tmp_path: Path) -> None:
         assert not reachable(str(folder / "nothing"), UID)
     finally:
         shutil.rmtree(folder)
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from sandboxes.boxes import launch
+launch.GUEST = Path(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+launch._compile_guest(launch.Inner("process", "python.zygote", 1, 1))
+"""
+
+
+def test_a_full_disk_leaves_no_part_of_a_compiled_file(tmp_path: Path) -> None:
+    """The limit of a file's size stands for it. With such a part no box would ever start."""
+    guest = shutil.copytree(GUEST, tmp_path / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "-B", "-c", FULL, str(guest)], check=True)
+    compiled = [marshal.loads(file.read_bytes()[16:]) for file in guest.rglob("*.pyc")]
+    assert compiled  # the smallest

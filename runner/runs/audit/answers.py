@@ -242,7 +242,11 @@ def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, .
 
 
 def form_of(output: Any, reference: Any) -> str | None:
-    """Return the words around the values of a reference, if an output says all of them in their order."""
+    """
+    Return the words around the values of a reference, if an output says all of them in their order.
+
+    A list is one place, whatever its length.
+    """
     names = [str(value) for _, value in islice(leaves(parse_tree(reference)), _NAMES)]
     if not isinstance(output, str) or not any(names):
         return None
@@ -253,7 +257,7 @@ def form_of(output: Any, reference: Any) -> str | None:
             return None
         parts.append(rest[: found.start()])
         rest = rest[found.end() :]
-    return "\0".join((*parts, rest))
+    return re.sub(r"\0(?:[\s,;*-]+\0)+", "\0", "\0".join((*parts, rest)))
 
 
 def is_empty(reference: Any) -> bool:

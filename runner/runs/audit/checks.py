@@ -68,6 +68,7 @@ WRONG = {
     "changed.year": "another year in its date",
     "changed.clock": "am for pm, or pm for am",
     "changed.size": "million for billion, or the like",
+    "changed.charge": "a formula with another charge",
     "changed.code": "a code with another last character",
     "changed.arguments": "a command with its last two arguments swapped",
     "changed.last_word": "the last word replaced by one of another row",
@@ -351,6 +352,8 @@ def _zero(scores: PlantScores) -> Check:
     """Where 0 is the reference, 0 is right."""
     every = [plants["right.zero"] for row in scores.full if "right.zero" in (plants := scores.by_row[row])]
     every = [one for one in every if one.result.outcome != "lost" and scores.full[one.row] > scores.worst + EQUAL]
+    used = {one.row for one, good, full in scores.of("reference") if good < full - EQUAL}
+    every = [one for one in every if one.row in used]
     low = [one for one in every if (good := scores.goodness(one)) is None or good < scores.full[one.row] - EQUAL]
     return count_rows("right.zero", low, len(every), "beside the reference 0 the right answer 0 has no full marks")
 
@@ -368,7 +371,7 @@ def _same_form(scores: PlantScores) -> Check:
     of = 0
     for some in forms.values():
         bad = [one for one, good in some if good < top - EQUAL]
-        if len(some) - len(bad) >= max(LEAST, len(bad)):
+        if len(some) - len(bad) >= LEAST:
             low, of = [*low, *bad], of + len(some)
     return count_rows(
         "right.same_form", low, of, "said in words in which others have full marks, the reference has none"

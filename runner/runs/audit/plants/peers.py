@@ -12,6 +12,7 @@ from runner.runs.audit.answers import (
     KINDS,
     ROWS_OF_KIND,
     alike,
+    are_kinds,
     careless,
     is_empty,
     leaves,
@@ -51,8 +52,9 @@ class Peers:
         few = len(classes) <= KINDS and len({text.casefold() for text in self._texts}) == len(classes)
         self._classes = [*classes.values()] if few and len(classes) * ROWS_OF_KIND <= len(rows) else []
         pairs = [(one.reference, one.output) for one in rows if one.answer.own and isinstance(one.reference, str)]
-        labels = [not says_word(output, label) for label, output in pairs if _LABEL.fullmatch(label)]
-        self.has_labels = sum(labels) > _NEARLY_ALL * len(rows)
+        unsaid = [label for label, output in pairs if _LABEL.fullmatch(label) and not says_word(output, label)]
+        are_short = are_kinds(plain(label) for label, _ in pairs) or not any(" " in label for label in unsaid)
+        self.has_labels = are_short and len(unsaid) > _NEARLY_ALL * len(rows)
         """True where references say which kind an output is of: each text is of one."""
         empty = (one.output for one in rows if is_empty(one.reference))
         self.has_prose_for_nothing = not all(isinstance(parse_tree(strip_fence(one)), dict | list) for one in empty)

@@ -29,6 +29,7 @@ _GENERAL = re.compile(
 )
 """Words that many names have, and that are none alone."""
 _CODE = re.compile(r"(?=[A-Za-z.-]*\d)[A-Z][\w.-]+")
+_ION = re.compile(r"[A-Z][\w()]*\^?\d?[+-]")
 _COPY = re.compile(r"(?:cp|mv|ln|scp|rsync)(?: \S+)*( [^-\s]\S*){2}")
 """Commands whose last two arguments are a source and a target."""
 _PROSE = re.compile(r"[^\n{}()\[\]=<>;]+")
@@ -199,6 +200,7 @@ TEXT_CHANGES: dict[str, Change] = {
     "changed.clock": lambda text: _CLOCK.sub(lambda one: one[1] + ("p" if one[2] in "aA" else "a") + one[3], text),
     "changed.size": _first(_SIZE, lambda size: _SIZES[size.lower()]),
     "changed.code": change_code,
+    "changed.charge": lambda text: text[:-1] + "+-"[text[-1] == "+"] if _ION.fullmatch(text) else None,
     "changed.arguments": _swapped_arguments,
     "changed.mark": _marked,
     "changed.word": _last_word,

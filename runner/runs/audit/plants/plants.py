@@ -155,11 +155,13 @@ def _said_changes(text: str, reference: Any) -> Iterator[Plant]:
     said = [one for one in NUMBER.finditer(text) if _number(one[0]) in single]
     if len({_number(one[0]) for one in said}) == 1:
         one = said[-1]
-        yield Plant("sees.said_number", f"{text[: one.start()]}{2 * _number(one[0]) + 1:g}{text[one.end() :]}")
+        for number in (2 * _number(one[0]) + 1, _number(one[0]) / 4):
+            other = f"{number:g}"
+            yield Plant("sees.said_number", f"{text[: one.start()]}{other}{text[one.end() :]}", place=other)
     places = {str(value): _last_place(str(value), text) for path, value in every if isinstance(value, str | int)}
     for name, at in places.items():
-        if at >= 0 and (other := change_code(name)) is not None:
-            yield Plant("sees.said_code", f"{text[:at]}{other}{text[at + len(name) :]}", place=name)
+        if at >= 0 and (code := change_code(name)) is not None:
+            yield Plant("sees.said_code", f"{text[:at]}{code}{text[at + len(name) :]}", place=name)
     elements = [str(value) for path, value in every if _in_list(path) and places.get(str(value), -1) >= 0]
     if len(set(elements)) > 1:
         first, *_, last = sorted(set(elements), key=lambda name: places[name])
@@ -191,7 +193,8 @@ def _list_changes(text: str, reference: Any) -> Iterator[Plant]:
     tree = parse_tree(text)
     some, form = (tree, JSON) if isinstance(tree, list) else (lines, LINES) if len(lines) > 1 else (parts, COMMAS)
     named = [at for at, one in enumerate(some) if any(name in plain(one) for name in names)]
-    if len(named) >= _SEVERAL and all(len(str(one).split()) <= _SEVERAL for one in some):
+    short = all(len(str(one).split()) <= _SEVERAL for one in some)
+    if len(named) >= _SEVERAL and (short or len(named) == len(some)):
         one, other = named[1], named[-1]  # the first may be all that is looked at
         swapped = {one: some[other], other: some[one]}
         yield Plant("sees.rest", form.write(some[:1]))

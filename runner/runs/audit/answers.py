@@ -252,7 +252,7 @@ def form_of(output: Any, reference: Any) -> str | None:
         return None
     parts, rest = [], output
     for name in names:
-        found = re.search(rf"(?i)(?<![\w.]){re.escape(name)}(?!\w|\.\d)", rest)
+        found = re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\d)", rest)
         if found is None:
             return None
         parts.append(rest[: found.start()])

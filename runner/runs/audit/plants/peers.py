@@ -28,6 +28,7 @@ _UNIT = re.compile(r"([+-]?[\d.,]+\s*)([^\W\d]{1,3}(?:/[^\W\d]{1,3}(?:\^?\d)?)?)
 """A number with a short unit: longer words may be what is counted, and are often not asked for."""
 _TRIES = 20
 """Rows that are looked at for one that differs."""
+_NUMBER = re.compile(r"-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?")
 _LABEL = re.compile(r"[^\W\d][\w /-]{0,39}")
 _NEARLY_ALL = 0.9
 _DIGITS = 3
@@ -64,8 +65,8 @@ class Peers:
         texts = [one for one in outputs if isinstance(one, str)]
         self.styles = {check for check, one in SHOWS_STYLE.items() if any(map(one.search, texts))}
         """The checks of styles that some outputs of the dataset have."""
-        numbers = [text for row in rows if is_number_text(text := str(row.reference).lstrip("-"))]
-        lengths = {len(text.partition(".")[0]) for text in numbers}
+        numbers = [text for row in rows if _NUMBER.fullmatch(text := str(row.reference))]
+        lengths = {len(text.strip("-").partition(".")[0]) for text in numbers}
         several = len(lengths) > 1 and max(lengths) >= _DIGITS
         self.may_be_zero = len(numbers) == len(rows) and (several or any("." in text for text in numbers))
         """True where references are numbers of more kinds than choices, ranks or years."""
